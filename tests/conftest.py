@@ -1,0 +1,14 @@
+"""What every test gets. Django is set up by pytest-django, with the settings that pyproject.toml names.
+
+Nothing here is specific to a store or a feature; fixtures live beside the tests that use them.
+"""
+
+import pytest
+from django.test import TransactionTestCase
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what uses a Django test database, so that a run without migrations can pick just those."""
+    owner = getattr(item, "cls", None)
+    if item.get_closest_marker("django_db") or (isinstance(owner, type) and issubclass(owner, TransactionTestCase)):
+        item.add_marker(pytest.mark.database)

@@ -1,0 +1,1 @@
+"""Django settings of the test suite, one module for each store."""

@@ -1,0 +1,76 @@
+"""What the settings of every store share. A store's module imports all of this and adds `DATABASES`.
+
+Files go to one directory for a run, also in the processes that tests start: those inherit its name.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+
+def run_directory() -> Path:
+    """The directory of this run: made, and removed in the end, by the first process that asks."""
+    known = os.environ.get("TINYJOBS_TEST_DIRECTORY")
+    if known:
+        return Path(known)
+    made = tempfile.mkdtemp(prefix="tinyjobs-tests-")
+    os.environ["TINYJOBS_TEST_DIRECTORY"] = made
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a forked child inherits this handler
+            shutil.rmtree(made, ignore_errors=True)
+
+    atexit.register(remove)
+    return Path(made)
+
+
+RUN_DIRECTORY = run_directory()
+
+SECRET_KEY = "for the test suite only"
+DEBUG = False
+ALLOWED_HOSTS = ["*"]
+ROOT_URLCONF = "tests.settings.urls"
+STATIC_URL = "/static/"
+USE_TZ = True
+TIME_ZONE = "UTC"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "tinyjobs",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend"}}
