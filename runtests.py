@@ -1,0 +1,316 @@
+#!/usr/bin/env python
+"""Run the tests: `python runtests.py`, on any machine that has Python 3.12 or newer.
+
+It makes a virtual environment of its own (in .venv-tests/, and again when what pyproject.toml asks for has changed),
+installs the package and the tests' tools there, runs pytest and says what it could not run. Started by a Python that is
+too old, it looks for a newer one and starts over with that; so this file keeps to syntax that old Pythons can read.
+"""
+
+import argparse
+import glob
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+ROOT = os.path.dirname(os.path.abspath(__file__))
+OLDEST = (3, 12)
+KNOWN_PYTHONS = ("3.13", "3.12", "3.14")
+DJANGOS = {"6.0": "Django>=6.0,<6.1", "6.1": "Django>=6.1,<6.2"}
+STORES = ("sqlite", "postgres", "redis")
+FORWARDED = "TINYJOBS_RUNTESTS_STARTED_OVER"
+
+PROBE = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def main(argv):
+    options = parse(argv)
+    use_right_python(options.python, argv)
+    python = prepare(options)
+    if options.print_python:
+        print(python)
+        return 0
+    return run_everything(python, options)
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(
+        prog="runtests.py",
+        description="Run the tests of tinyjobs in an environment of their own.",
+        epilog="What follows a lone -- goes to pytest as it is, for example: python runtests.py -- tests/core -x",
+    )
+    parser.add_argument(
+        "--store",
+        choices=STORES + ("all",),
+        default="all",
+        help="which store to test; all (the default) is every store this machine and this release have",
+    )
+    parser.add_argument("--fast", action="store_true", help="leave out the slow tests and the run without migrations")
+    parser.add_argument("--coverage", action="store_true", help="measure which lines run, and report the rest")
+    parser.add_argument("--django", choices=sorted(DJANGOS), help="test with this Django (default: the newest allowed)")
+    parser.add_argument("--python", metavar="PYTHON", help="a version such as 3.12, or the path of an interpreter")
+    parser.add_argument("--no-venv", action="store_true", help="use the running interpreter's packages as they are")
+    parser.add_argument(
+        "--print-python", action="store_true", help="prepare the environment, print its Python and stop"
+    )
+    parser.add_argument(
+        "-k", dest="expression", metavar="EXPRESSION", help="only tests whose name matches, as in pytest"
+    )
+    own, passed_on = split_at_dashes(argv)
+    options = parser.parse_args(own)
+    options.passed_on = passed_on
+    return options
+
+
+def split_at_dashes(argv):
+    if "--" not in argv:
+        return argv, []
+    place = argv.index("--")
+    return argv[:place], argv[place + 1 :]
+
+
+# --- the interpreter --------------------------------------------------------------------------------------------------
+
+
+def use_right_python(wanted, argv):
+    """Return when this interpreter is the one to use; otherwise run everything under the right one and exit with it."""
+    if os.environ.pop(FORWARDED, None):
+        if sys.version_info[:2] < OLDEST:
+            fail(f"Started over, and this is still Python {dotted(sys.version_info[:3])} ({sys.executable}).")
+        return
+    python = find_python(wanted)
+    if os.path.abspath(python) == os.path.abspath(sys.executable):
+        return
+    environment = dict(os.environ)
+    environment[FORWARDED] = "1"
+    sys.exit(subprocess.call([python, os.path.abspath(__file__)] + argv, env=environment))
+
+
+def find_python(wanted):
+    """Return the path of the interpreter to run under: what was asked for, else this one, else one that will do."""
+    if wanted and (os.sep in wanted or os.path.exists(wanted)):
+        version = version_of(wanted)
+        if version is None or version < OLDEST:
+            fail(f"{wanted} is not a Python of {dotted(OLDEST)} or newer.")
+        return wanted
+    if wanted is None and sys.version_info[:2] >= OLDEST:
+        return sys.executable
+    versions = KNOWN_PYTHONS if wanted is None else (wanted,)
+    if any(as_tuple(version) < OLDEST for version in versions):
+        fail(f"tinyjobs needs Python {dotted(OLDEST)} or newer, not {wanted}.")
+    for version in versions:
+        for candidate in candidates(version):
+            if version_of(candidate) == as_tuple(version):
+                return candidate
+    return fail(
+        "No Python {} here, only {} ({}). Install one so that it answers to python{}, or name it with --python.".format(
+            " or ".join(sorted(versions)), dotted(sys.version_info[:3]), sys.executable, versions[0]
+        )
+    )
+
+
+def candidates(version):
+    """Yield paths where a Python of this version may be: this one, what is on PATH, what pyenv keeps."""
+    yield sys.executable
+    for name in ("python" + version, "python3", "python", "python" + version + ".exe"):
+        found = shutil.which(name)
+        if found:
+            yield found
+    pyenv = os.environ.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
+    for found in sorted(glob.glob(os.path.join(pyenv, "versions", version + ".*", "bin", "python")), reverse=True):
+        yield found
+
+
+def version_of(path):
+    """Ask an interpreter for its version. A name on PATH may be a shim that cannot run, so it has to answer."""
+    try:
+        answer = subprocess.run([path, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = answer.stdout.decode("ascii", "replace").strip()
+    return as_tuple(text) if answer.returncode == 0 and text else None
+
+
+def as_tuple(version):
+    try:
+        return tuple(int(part) for part in version.split(".")[:2])
+    except ValueError:
+        fail(f"{version!r} is neither a version such as {dotted(OLDEST)} nor the path of an interpreter.")
+
+
+def dotted(version):
+    return ".".join(str(part) for part in version)
+
+
+# --- the environment --------------------------------------------------------------------------------------------------
+
+
+def prepare(options):
+    """Return the Python of an environment that has all the tests need, making or refreshing it where that takes it."""
+    project = read_project()
+    if options.no_venv:
+        lacking = missing_here(project, options.django)
+        if lacking:
+            fail("--no-venv, but {} has not got: {}.".format(sys.executable, ", ".join(lacking)))
+        return sys.executable
+    if sys.prefix != sys.base_prefix and not missing_here(project, options.django):
+        return sys.executable
+    return own_environment(project, options)
+
+
+def read_project():
+    import tomllib
+
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        return tomllib.load(file)
+
+
+def group(project, name):
+    """Return a dependency group's requirements. pip learnt to read groups late, so it is not asked to."""
+    listed = []
+    for entry in project["dependency-groups"][name]:
+        listed.extend(group(project, entry["include-group"]) if isinstance(entry, dict) else [entry])
+    return listed
+
+
+def missing_here(project, django):
+    """Name what the running interpreter lacks: a distribution, this very checkout, or the Django asked for."""
+    from importlib import metadata
+
+    def name_of(requirement):
+        end = next((i for i, c in enumerate(requirement) if not (c.isalnum() or c in "-_.")), len(requirement))
+        return requirement[:end]
+
+    lacking = []
+    for name in map(name_of, project["project"]["dependencies"] + group(project, "test")):
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            lacking.append(name)
+    if not installed_from_here():
+        lacking.append("tinyjobs, installed from this directory with pip install -e")
+    if django and "Django" not in lacking and not metadata.version("Django").startswith(django + "."):
+        lacking.append("Django " + django)
+    return lacking
+
+
+def installed_from_here():
+    """Whether the tinyjobs that other processes would import is this checkout."""
+    probe = "import os, tinyjobs; print(os.path.realpath(tinyjobs.__file__))"
+    elsewhere = os.path.abspath(os.sep)
+    answer = subprocess.run(
+        [sys.executable, "-c", probe], cwd=elsewhere, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    here = os.path.realpath(os.path.join(ROOT, "tinyjobs", "__init__.py"))
+    return answer.stdout.decode("utf-8", "replace").strip() == here
+
+
+def own_environment(project, options):
+    label = "py{}-django{}".format(dotted(sys.version_info[:2]), options.django or "-newest")
+    directory = os.path.join(ROOT, ".venv-tests", label)
+    scripts = "Scripts" if os.name == "nt" else "bin"
+    python = os.path.join(directory, scripts, "python.exe" if os.name == "nt" else "python")
+    requirements = group(project, "test") + ([DJANGOS[options.django]] if options.django else [])
+    stamp = os.path.join(directory, "made-from")
+    fingerprint = fingerprint_of(project, requirements)
+    if os.path.exists(python) and read(stamp) == fingerprint:
+        return python
+    note(f"Making {os.path.relpath(directory, ROOT)} …")
+    shutil.rmtree(directory, ignore_errors=True)
+    made = subprocess.call([sys.executable, "-m", "venv", directory], stdout=sys.stderr)
+    if made != 0:
+        fail("No virtual environment could be made. On Debian and Ubuntu, install python3-venv and try again.")
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", ROOT]
+    if subprocess.call(install + requirements, stdout=sys.stderr) != 0:
+        fail("The packages could not be installed, see above. A package index has to be within reach the first time.")
+    with open(stamp, "w") as file:
+        file.write(fingerprint)
+    return python
+
+
+def fingerprint_of(project, requirements):
+    """Tell one state of what is to be installed from the next."""
+    about = {
+        "build": project["build-system"],
+        "project": project["project"],
+        "requirements": requirements,
+        "root": ROOT,
+        "python": sys.version,
+        "stdlib": sysconfig.get_path("stdlib"),
+    }
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+# --- the tests --------------------------------------------------------------------------------------------------------
+
+
+def run_everything(python, options):
+    chosen = STORES if options.store == "all" else (options.store,)
+    absent = [store for store in chosen if not has_settings(store)]
+    present = [store for store in chosen if store not in absent]
+    if not present:
+        fail(f"This release has no {options.store} store, so there is nothing to test on it.")
+    if options.coverage:
+        run(python, ["-m", "coverage", "erase"])
+    failed = [store for store in present if not run_store(python, store, options)]
+    if options.coverage:
+        run(python, ["-m", "coverage", "combine", "--quiet"])
+        run(python, ["-m", "coverage", "report"])
+    for store in absent:
+        note(f"Not run: {store}. This release has no such store yet.")
+    if options.fast:
+        note("Not run: the slow tests, and the suite on tables made without migrations (--fast).")
+    for store in failed:
+        note(f"Failed: the tests on {store}.")
+    return 1 if failed else 0
+
+
+def has_settings(store):
+    return os.path.exists(os.path.join(ROOT, "tests", "settings", store + ".py"))
+
+
+def run_store(python, store, options):
+    """Run the suite on one store, then what uses Django's database once more on tables made from the models."""
+    selected = ["-k", options.expression] if options.expression else []
+    if options.fast:
+        return pytest(python, store, options, selected + ["-m", "not slow"])
+    passed = pytest(python, store, options, selected)
+    note("Once more, on tables made without migrations: what uses a Django database.")
+    without_migrations = selected + ["-m", "database and not slow", "--no-migrations"]
+    return pytest(python, store, options, without_migrations, may_be_empty=True) and passed
+
+
+def pytest(python, store, options, arguments, may_be_empty=False):
+    runner = ["-m", "coverage", "run", "-m", "pytest"] if options.coverage else ["-m", "pytest"]
+    code = run(python, runner + ["--ds=tests.settings." + store] + arguments + options.passed_on)
+    nothing_selected = 5
+    return code == 0 or (may_be_empty and code == nothing_selected)
+
+
+def run(python, arguments):
+    return subprocess.call([python] + arguments, cwd=ROOT)
+
+
+def note(text):
+    sys.stderr.write("runtests: " + text + "\n")
+    sys.stderr.flush()
+
+
+def fail(text):
+    note(text)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Tests of the house itself: where things may stand, what they may import, how they are named."""

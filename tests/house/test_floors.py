@@ -1,0 +1,39 @@
+"""What a module may import, where import-linter cannot say it; the floors are its contracts, in pyproject.toml."""
+
+import sys
+
+from tests.house.source import PACKAGE, modules
+
+DRIVERS = {"sqlite3": "sqlite", "psycopg": "postgres", "psycopg_pool": "postgres", "redis": "redis"}
+DRIVER_MODULES = {"connection.py", "errors.py"}
+ALLOWED_AT_RUN_TIME = {"tinyjobs", "django", "asgiref", *DRIVERS, *sys.stdlib_module_names}
+
+
+def test_no_module_imports_the_root():
+    offences = [
+        f"{module.place}:{line}" for module in modules() for line, name in module.imports() if name == "tinyjobs"
+    ]
+    assert not offences, "import from the module that owns the name, not from the root:\n" + "\n".join(offences)
+
+
+def test_drivers_stay_in_their_stores_connection_and_errors():
+    offences = []
+    for module in modules():
+        for line, name in module.imports():
+            store = DRIVERS.get(name.split(".")[0])
+            if store is None:
+                continue
+            home = PACKAGE / "backends" / store
+            if module.path.parent != home or module.path.name not in DRIVER_MODULES:
+                offences.append(f"{module.place}:{line} imports {name}")
+    assert not offences, "a driver is known to its store's connection.py and errors.py alone:\n" + "\n".join(offences)
+
+
+def test_nothing_else_is_needed_at_run_time():
+    foreign = [
+        f"{module.place}:{line} imports {name}"
+        for module in modules()
+        for line, name in module.imports()
+        if name.split(".")[0] not in ALLOWED_AT_RUN_TIME
+    ]
+    assert not foreign, "the package runs on Django, asgiref and tzdata:\n" + "\n".join(foreign)
