@@ -94,9 +94,7 @@ def wrap_assigned_calls(target: str, method: str, wrapper: str, *, times: int) -
     return Edit(f"wrap {target} = ….{method}(…) in {wrapper}()", change)
 
 
-def _substitute(
-    pattern: str, new: Callable[[re.Match[str]], str], what: str, times: int, inside: str | None
-) -> Edit:
+def _substitute(pattern: str, new: Callable[[re.Match[str]], str], what: str, times: int, inside: str | None) -> Edit:
     def change(source: str) -> str:
         start, end = (0, len(source)) if inside is None else _span(source, _find(source, inside))
         changed, found = re.subn(pattern, new, source[start:end], flags=re.MULTILINE)

@@ -1,0 +1,85 @@
+"""Runs one round inside the environment made for it, and writes what happened as JSON.
+
+Started as a script, by its path, with `round.json` of the round's folder as its only argument. Assumes a folder that
+holds Django's package `tasks`, edited; imports nothing of this repository but the installed tinyjobs.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+
+def settings_for(declared_on: str) -> dict[str, object]:
+    """A project with the sample tasks and tinyjobs in it, on the database settings that the docs recommend."""
+    return {
+        "SECRET_KEY": "of a test run",
+        "USE_TZ": True,
+        "INSTALLED_APPS": ["tinyjobs", "tasks"],
+        "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
+        "DATABASES": {
+            "default": {
+                "ENGINE": "django.db.backends.sqlite3",
+                "NAME": ":memory:",
+                "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+            }
+        },
+        "TASKS": {"default": {"BACKEND": declared_on}},
+    }
+
+
+def run(folder: Path, *, declared_on: str, apps: bool, labels: list[str], verbosity: int) -> dict[str, object]:
+    """Run the tests of the labels; ids of subtests are folded into their test's."""
+    sys.path.insert(0, str(folder))
+
+    import django
+    from django.conf import settings
+
+    chosen = settings_for(declared_on)
+    if not apps:
+        chosen["INSTALLED_APPS"] = []
+    settings.configure(**chosen)
+    django.setup()
+
+    import unittest
+
+    from django.test.runner import DiscoverRunner
+
+    class Listing(unittest.TextTestResult):
+        """A result that remembers which tests were started."""
+
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.started: list[str] = []
+
+        def startTest(self, test):
+            self.started.append(test.id())
+            super().startTest(test)
+
+    class Runner(DiscoverRunner):
+        """Django's runner, for one result that can be read afterwards."""
+
+        seen: Listing
+
+        def get_resultclass(self):
+            return Listing
+
+        def suite_result(self, suite, result, **kwargs):
+            self.seen = result
+            return super().suite_result(suite, result, **kwargs)
+
+    runner = Runner(verbosity=verbosity, interactive=False)
+    runner.run_tests(labels)
+    seen = runner.seen
+    failed = [getattr(test, "test_case", test).id() for test, _ in (*seen.failures, *seen.errors)]
+    return {
+        "django": django.get_version(),
+        "started": seen.started,
+        "failed": failed + [test.id() for test in seen.unexpectedSuccesses],
+        "skipped": {test.id(): reason for test, reason in seen.skipped},
+    }
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    outcome = run(file.parent, **json.loads(file.read_text()))
+    (file.parent / "outcome.json").write_text(json.dumps(outcome, indent=1))

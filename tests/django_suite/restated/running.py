@@ -1,0 +1,18 @@
+"""What stands in the place of an immediate run: the job is enqueued, drained and read again.
+
+Copied into Django's package `tasks` when the suite runs.
+"""
+
+from tinyjobs.testing import adrain, drain
+
+
+def ran(result):
+    drain()
+    result.refresh()
+    return result
+
+
+async def aran(result):
+    await adrain()
+    await result.arefresh()
+    return result
