@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import venv
 from pathlib import Path
 
@@ -54,22 +55,24 @@ def python_for(release: Release, cache: Path) -> Path:
 def tests_of(release: Release, cache: Path, python: Path) -> Path:
     """The folder `tests/tasks` of the release's source distribution, with the licence it comes under."""
     archive = cache / release.sdist_name
-    if not archive.exists() or _digest(archive) != release.sha256:
+    if _digest(archive) != release.sha256:
         archive.unlink(missing_ok=True)
-        _pip(
-            python, "download", "--no-deps", "--no-binary", "django", "--dest", str(cache), f"django=={release.version}"
-        )
+        pinned = f"django=={release.version}"
+        _pip(python, "download", "--no-deps", "--no-binary", "django", "--dest", str(cache), pinned)
         if _digest(archive) != release.sha256:
-            raise CannotPrepare(f"{archive} is not the source distribution pinned in releases.py: its SHA-256 differs")
+            raise CannotPrepare(f"{archive} is not the source distribution that releases.py pins: its SHA-256 differs")
     home = cache / f"django-{release.version}"
     if not home.exists():
-        with tarfile.open(archive) as tar:
+        with tarfile.open(archive) as tar, tempfile.TemporaryDirectory(dir=cache) as unpacked:
             inside = (f"{home.name}/tests/tasks/", f"{home.name}/LICENSE")
-            tar.extractall(cache, [member for member in tar if member.name.startswith(inside)], filter="data")
+            tar.extractall(unpacked, [member for member in tar if member.name.startswith(inside)], filter="data")
+            (Path(unpacked) / home.name).rename(home)
     return home / "tests" / "tasks"
 
 
-def _digest(archive: Path) -> str:
+def _digest(archive: Path) -> str | None:
+    if not archive.exists():
+        return None
     with archive.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
