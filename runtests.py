@@ -223,7 +223,7 @@ def own_environment(project, options):
     made = subprocess.call([sys.executable, "-m", "venv", directory], stdout=sys.stderr)
     if made != 0:
         fail("No virtual environment could be made. On Debian and Ubuntu, install python3-venv and try again.")
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", ROOT]
+    install = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "-e", ROOT]
     if subprocess.call(install + requirements, stdout=sys.stderr) != 0:
         fail("The packages could not be installed, see above. A package index has to be within reach the first time.")
     with open(stamp, "w") as file:

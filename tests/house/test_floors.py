@@ -1,8 +1,10 @@
 """What a module may import, where import-linter cannot say it; the floors are its contracts, in pyproject.toml."""
 
+import re
 import sys
+import tomllib
 
-from tests.house.source import PACKAGE, modules
+from tests.house.source import PACKAGE, ROOT, modules
 
 DRIVERS = {"sqlite3": "sqlite", "psycopg": "postgres", "psycopg_pool": "postgres", "redis": "redis"}
 DRIVER_MODULES = {"connection.py", "errors.py"}
@@ -27,6 +29,22 @@ def test_drivers_stay_in_their_stores_connection_and_errors():
             if module.path.parent != home or module.path.name not in DRIVER_MODULES:
                 offences.append(f"{module.place}:{line} imports {name}")
     assert not offences, "a driver is known to its store's connection.py and errors.py alone:\n" + "\n".join(offences)
+
+
+def test_only_the_top_floor_imports_django():
+    # import-linter looks for ways around; this finds direct imports in modules that its contract does not list.
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (floors,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["tinyjobs"])
+    django_rooms = set(re.findall(r"\w+", floors[0]))
+    assert {"taskbackend", "models", "management"} <= django_rooms
+    offences = [
+        f"{module.place}:{line} imports {name}"
+        for module in modules()
+        if module.path.relative_to(PACKAGE).with_suffix("").parts[0] not in django_rooms
+        for line, name in module.imports()
+        if name.split(".")[0] == "django"
+    ]
+    assert not offences, "Django is known to the top floor alone:\n" + "\n".join(offences)
 
 
 def test_nothing_else_is_needed_at_run_time():
