@@ -1,7 +1,4 @@
-"""What the settings of every store share. A store's module imports all of this and adds `DATABASES`.
-
-Files go to one directory for a run, also in the processes that tests start: those inherit its name.
-"""
+"""What the settings of every store share. A store's module imports all of this and adds `DATABASES`."""
 
 import atexit
 import os
@@ -11,7 +8,10 @@ from pathlib import Path
 
 
 def run_directory() -> Path:
-    """The directory of this run: made, and removed in the end, by the first process that asks."""
+    """Return the directory for this run's files: made, and removed in the end, by the first process that asks.
+
+    Processes that tests start inherit its name and use the same one.
+    """
     known = os.environ.get("TINYJOBS_TEST_DIRECTORY")
     if known:
         return Path(known)
@@ -26,8 +26,6 @@ def run_directory() -> Path:
     atexit.register(remove)
     return Path(made)
 
-
-RUN_DIRECTORY = run_directory()
 
 SECRET_KEY = "for the test suite only"
 DEBUG = False

@@ -6,7 +6,9 @@ A process that a test starts is pointed at the test's own database by TINYJOBS_T
 import os
 
 from tests.settings.base import *  # noqa: F403
-from tests.settings.base import RUN_DIRECTORY
+from tests.settings.base import run_directory
+
+RUN_DIRECTORY = run_directory()
 
 
 def database(name: str) -> dict[str, object]:
