@@ -1,0 +1,332 @@
+"""The seam between the engine and a store: the `Backend` protocol, what a store can do, and the defaults.
+
+Every method is a coroutine. A store writes the verbs of `BaseBackend` marked abstract; everything that can be said in
+terms of those has a default there, which a store overrides where it can do better in one round trip or transaction.
+Nothing here may know a driver, a task function or an executor.
+
+Verbs every store must honour, and their guarantees, are held by `tinyjobs.testing.BackendContract`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.errors import UnsupportedCapabilityError
+from tinyjobs.core.job import (
+    Claimed,
+    ClaimRequest,
+    Execution,
+    Held,
+    Job,
+    Page,
+    Recorded,
+    ScheduleState,
+    Stats,
+)
+from tinyjobs.core.status import ExecutionStatus, JobStatus
+from tinyjobs.core.transitions import ExecutionError, Outcome, failed, handed_back, released, succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store can do. A store names only what differs, so a capability added later leaves it as it was."""
+
+    priority: bool = True
+    delayed: bool = True
+    dedup: bool = False
+    transactional_enqueue: bool = False
+    retention: bool = False
+    schedules: bool = False
+    max_payload_bytes: int | None = None
+    loop_bound: bool = False
+    result_ttl: bool = False
+    limits: bool = False
+    after: bool = False
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A store of jobs, as everything above this floor sees it."""
+
+    capabilities: Capabilities
+    clock: Clock
+
+    async def setup(self) -> None:
+        """Make the store ready: create or check its layout. Raises `NewerStoreError` for one too new."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection. Safe to call twice."""
+        ...
+
+    def inline(self) -> "Backend":
+        """A twin whose coroutines never suspend, for synchronous callers: `finish(store.inline().get(id))`.
+
+        Each thread gets a connection of its own. A store without a synchronous client raises
+        `UnsupportedCapabilityError`, and its callers go through an event loop instead.
+        """
+        ...
+
+    async def enqueue(self, job: Job) -> Job:
+        """Keep the job; or give back the active job that holds its key, with `existing` set."""
+        ...
+
+    async def enqueue_many(self, jobs: Sequence[Job]) -> list[Job]:
+        """Keep all of the jobs or none, answers in order. Jobs sharing a key become the first of them."""
+        ...
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        """Hand due jobs to one worker, atomically: no job to two claims, none before its time."""
+        ...
+
+    async def record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None = None) -> Recorded:
+        """Apply each outcome whose claim still holds, and make the claim, in one transaction if the store has them."""
+        ...
+
+    async def heartbeat(self, held: Sequence[Held], lease: float) -> Collection[Held]:
+        """Lengthen the leases still held to `lease` seconds from now; the ones it renewed."""
+        ...
+
+    async def reap_expired(self, limit: int = 500) -> list[Job]:
+        """Take back jobs whose lease ran out; each as it stands afterwards (queued again, or failed for good)."""
+        ...
+
+    async def next_due(self) -> tuple[bool, float | None]:
+        """Look without writing: whether a job is ready now, and when the next delayed one comes due."""
+        ...
+
+    async def wait_for_jobs(self, timeout: float) -> bool:
+        """Wait until something may have become ready, at most `timeout` seconds of real time; False: timed out.
+
+        A hint: polling stays the truth. May raise `UnsupportedCapabilityError`; the worker then only polls.
+        """
+        ...
+
+    def nudge(self) -> None:
+        """Tell waiters in this process that a job was added. Callable from any thread."""
+        ...
+
+    async def claim_job(self, job_id: str, *, worker_id: str, lease: float) -> Job | None:
+        """Claim this one job if it is queued and due, else None."""
+        ...
+
+    async def cancel(self, job_id: str) -> bool:
+        """End the job if it has not ended; False if it had, or is not there. A running attempt is not interrupted."""
+        ...
+
+    async def requeue(self, job_id: str) -> bool:
+        """Put a failed or cancelled job back, its attempts reset; False if it may not be, or its key is taken."""
+        ...
+
+    async def get(self, job_id: str) -> Job | None:
+        """The job whole, or None."""
+        ...
+
+    async def executions(self, job_id: str) -> list[Execution]:
+        """The attempts of a job in order, a running one included."""
+        ...
+
+    async def counts_by_status(self) -> dict[str, int]:
+        """How many jobs there are of each status."""
+        ...
+
+    async def stats(self) -> Stats:
+        """The store in figures."""
+        ...
+
+    async def schedules(self) -> list[ScheduleState]:
+        """Every schedule known to the store, by name."""
+        ...
+
+    async def register_schedules(self, states: Sequence[ScheduleState]) -> None:
+        """Add schedules; a stored next time is kept unless the cron or the time zone changed."""
+        ...
+
+    async def fire_schedule(
+        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job]
+    ) -> list[Job] | None:
+        """Move the schedule on and keep its jobs, only if it still stands at `expected`; None: another was first."""
+        ...
+
+    async def list(
+        self,
+        *,
+        status: JobStatus | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """A page of jobs, newest first, without their large columns. Pages are keyed, so depth costs nothing."""
+        ...
+
+
+class BaseBackend(ABC):
+    """What a store inherits: the abstract verbs are the ones it must write."""
+
+    capabilities: Capabilities = Capabilities()
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def setup(self) -> None:
+        """Nothing to prepare by default."""
+
+    async def close(self) -> None:
+        """Nothing to let go of by default."""
+
+    def inline(self) -> Backend:
+        """No synchronous client by default."""
+        raise _unsupported(self, "synchronous calls in the caller's thread")
+
+    # --- producing ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def enqueue_many(self, jobs: Sequence[Job]) -> list[Job]:
+        """See `Backend.enqueue_many`."""
+
+    async def enqueue(self, job: Job) -> Job:
+        """One job, as a group of one."""
+        return (await self.enqueue_many([job]))[0]
+
+    # --- consuming ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        """See `Backend.claim`."""
+
+    @abstractmethod
+    async def record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None = None) -> Recorded:
+        """See `Backend.record`."""
+
+    @abstractmethod
+    async def heartbeat(self, held: Sequence[Held], lease: float) -> Collection[Held]:
+        """See `Backend.heartbeat`."""
+
+    @abstractmethod
+    async def reap_expired(self, limit: int = 500) -> list[Job]:
+        """See `Backend.reap_expired`."""
+
+    @abstractmethod
+    async def next_due(self) -> tuple[bool, float | None]:
+        """See `Backend.next_due`."""
+
+    async def wait_for_jobs(self, timeout: float) -> bool:
+        """No wake-ups by default: the worker polls."""
+        raise _unsupported(self, "wake-ups")
+
+    def nudge(self) -> None:
+        """Nobody to wake by default."""
+
+    @abstractmethod
+    async def claim_job(self, job_id: str, *, worker_id: str, lease: float) -> Job | None:
+        """See `Backend.claim_job`."""
+
+    async def complete(self, job: Job, result: bytes | None = None) -> bool:
+        """Record success; False when the claim no longer holds."""
+        return await self._record_one(succeeded(job, result, self.clock.now()))
+
+    async def fail(
+        self,
+        job: Job,
+        error: ExecutionError,
+        retry_at: float | None = None,
+        status: ExecutionStatus = ExecutionStatus.FAILED,
+    ) -> bool:
+        """Record a failed attempt, to run again at `retry_at` or for good; False when the claim no longer holds."""
+        return await self._record_one(failed(job, error, retry_at, self.clock.now(), status))
+
+    async def release(self, job: Job, delay: float = 0.0) -> bool:
+        """Put back a job whose run was cut short on purpose; the attempt is not used."""
+        return await self._record_one(released(job, self.clock.now(), delay))
+
+    async def release_many(self, jobs: Sequence[Job]) -> int:
+        """Put back many at once; how many were still held."""
+        now = self.clock.now()
+        return sum((await self.record([released(job, now) for job in jobs])).applied)
+
+    async def hand_back(self, job: Job, delay: float = 0.0) -> bool:
+        """Undo a claim that never became a run."""
+        return await self._record_one(handed_back(job, self.clock.now(), delay))
+
+    async def _record_one(self, outcome: Outcome) -> bool:
+        recorded = await self.record([outcome])
+        if 0 in recorded.refused:
+            raise recorded.refused[0]
+        return recorded.applied[0]
+
+    # --- control ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def cancel(self, job_id: str) -> bool:
+        """See `Backend.cancel`."""
+
+    @abstractmethod
+    async def requeue(self, job_id: str) -> bool:
+        """See `Backend.requeue`."""
+
+    @abstractmethod
+    async def get(self, job_id: str) -> Job | None:
+        """See `Backend.get`."""
+
+    @abstractmethod
+    async def executions(self, job_id: str) -> list[Execution]:
+        """See `Backend.executions`."""
+
+    @abstractmethod
+    async def counts_by_status(self) -> dict[str, int]:
+        """See `Backend.counts_by_status`."""
+
+    @abstractmethod
+    async def stats(self) -> Stats:
+        """See `Backend.stats`."""
+
+    # --- schedules ----------------------------------------------------------------------------------------------
+
+    async def schedules(self) -> list[ScheduleState]:
+        """None, for a store that keeps no schedules."""
+        return []
+
+    async def register_schedules(self, states: Sequence[ScheduleState]) -> None:
+        """Refused by a store that keeps no schedules."""
+        if states:
+            raise _unsupported(self, "schedules")
+
+    async def fire_schedule(
+        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job]
+    ) -> list[Job] | None:
+        """Refused by a store that keeps no schedules."""
+        raise _unsupported(self, "schedules")
+
+    # Last in the class: below it, `list` would name this method where a type is meant.
+    @abstractmethod
+    async def list(
+        self,
+        *,
+        status: JobStatus | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """See `Backend.list`."""
+
+
+def _unsupported(backend: object, what: str) -> Exception:
+    return UnsupportedCapabilityError(f"{type(backend).__name__} does not support {what}.")
+
+
+#: What an entry point of the group `tinyjobs.backends` names: called as `factory(url, clock=clock, **options)`.
+class BackendFactory(Protocol):
+    """Makes a store from its URL, the app's clock, and the options given beside the URL."""
+
+    def __call__(self, url: str, *, clock: Clock, **options: Any) -> Backend:
+        """The store, not yet connected."""
+        ...
+
+
+type StoreOptions = Mapping[str, Any]

@@ -1,0 +1,128 @@
+"""Verbs of workers: claim, record, heartbeat, reap. Every change is fenced by the claim. Written once."""
+
+import json
+from collections.abc import Collection, Sequence
+
+from tinyjobs.backends.sql.connection import Connection, Row
+from tinyjobs.backends.sql.rows import job_from_row, pack_outcomes
+from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.core import transitions
+from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded
+from tinyjobs.core.transitions import Outcome
+
+#: Delayed jobs let in by one claim at most, so that a flood of due jobs never makes one long write.
+LET_IN = 500
+# How far a claim that must leave jobs of a full room alone reads past them.
+_READ_PAST = 256
+
+
+async def claim(
+    statements: Statements, connection: Connection, request: ClaimRequest, now: float, *, returning: bool = True
+) -> Claimed:
+    """Let due jobs in, then take the heads of the wanted queues. Runs inside the caller's transaction.
+
+    `returning` False is the form for a SQLite that cannot answer rows from an update.
+    """
+    if request.let_in:
+        await connection.execute(statements["let_in"], [now, LET_IN])
+    rows = await _take(statements, connection, request, now, returning) if request.limit > 0 else []
+    jobs = sorted((job_from_row(row) for row in rows), key=_queue_order)
+    if len(jobs) >= request.limit > 0:
+        return Claimed(jobs)
+    _, next_due = await look(statements, connection)
+    return Claimed(jobs, next_due)
+
+
+async def look(statements: Statements, connection: Connection) -> tuple[bool, float | None]:
+    """Whether a job is ready, and when the next delayed one comes due. Reads only."""
+    ((ready, next_due),) = await connection.fetch(statements["next_due"])
+    return bool(ready), next_due
+
+
+async def claim_job(
+    statements: Statements, connection: Connection, job_id: str, worker_id: str, lease: float, now: float
+) -> Job | None:
+    """Take this job if it is queued and due."""
+    async with connection.transaction():
+        if not await connection.execute(statements["claim_one"], [worker_id, now, now + lease, job_id, now]):
+            return None
+        ((*row,),) = await connection.fetch(statements["get"], [job_id])
+        return job_from_row(row)
+
+
+async def record(statements: Statements, connection: Connection, outcomes: Sequence[Outcome], now: float) -> list[bool]:
+    """Apply the outcomes whose claim still holds, with their executions. Runs inside the caller's transaction."""
+    packed, binary_results = pack_outcomes(outcomes)
+    ((held,),) = await connection.fetch(statements["record_held"], [packed])
+    places = set(json.loads(held))
+    if places:
+        await connection.execute(statements["record_executions"], [packed])
+        await connection.execute(statements["record_jobs"], [now, now, packed])
+        if binary_results:
+            await connection.many(statements["record_result"], binary_results)
+    return [place in places for place in range(len(outcomes))]
+
+
+async def record_and_claim(
+    statements: Statements,
+    connection: Connection,
+    outcomes: Sequence[Outcome],
+    request: ClaimRequest | None,
+    now: float,
+    *,
+    returning: bool = True,
+) -> Recorded:
+    """What ended is written and what comes next is taken, all or nothing."""
+    async with connection.transaction():
+        applied = await record(statements, connection, outcomes, now) if outcomes else []
+        claimed = await claim(statements, connection, request, now, returning=returning) if request else None
+    return Recorded(applied, claimed)
+
+
+async def heartbeat(
+    statements: Statements, connection: Connection, held: Sequence[Held], until: float
+) -> Collection[Held]:
+    """Lengthen the leases whose claim still holds; which those are."""
+    packed = json.dumps([(entry.job_id, entry.claim) for entry in held])
+    async with connection.transaction():
+        ((places,),) = await connection.fetch(statements["record_held"], [packed])
+        await connection.execute(statements["heartbeat"], [until, packed])
+    return [held[place] for place in json.loads(places)]
+
+
+async def reap(
+    statements: Statements, connection: Connection, expired_before: float, limit: int, now: float
+) -> list[Job]:
+    """Take back jobs whose lease ended before `expired_before`, by the same fenced step that records an outcome."""
+    async with connection.transaction():
+        rows = await connection.fetch(statements["expired"], [expired_before, limit])
+        if not rows:
+            return []
+        outcomes = [transitions.lost(job_from_row(row), now) for row in rows]
+        await record(statements, connection, outcomes, now)
+        ids = json.dumps([outcome.job_id for outcome in outcomes])
+        return [job_from_row(row) for row in await connection.fetch(statements["by_ids"], [ids])]
+
+
+async def _take(
+    statements: Statements, connection: Connection, request: ClaimRequest, now: float, returning: bool
+) -> list[Row]:
+    queues = json.dumps(request.queues) if request.queues else None
+    taking = [request.worker_id, now, now + request.lease]
+    if request.room is None:
+        form, picking = "claim", [queues, queues, request.limit, request.limit]
+    else:
+        tasks = json.dumps(sorted(request.room.tasks))
+        form = "claim_room"
+        picking = [queues, queues, tasks, request.limit + _READ_PAST, request.room.free, request.limit]
+    if returning:
+        return await connection.fetch(statements[form], [*taking, *picking])
+    ids = json.dumps([row[0] for row in await connection.fetch(statements[form + "_pick"], picking)])
+    await connection.execute(statements["claim_take"], [*taking, ids])
+    return await connection.fetch(statements["by_ids"], [ids])
+
+
+def _queue_order(job: Job) -> tuple[int, float, str]:
+    return -job.priority, job.run_at, job.id
+
+

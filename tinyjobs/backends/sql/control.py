@@ -1,0 +1,92 @@
+"""Verbs of people and programs that look at jobs and steer them: get, list, cancel, retry, figures. Written once."""
+
+from collections import defaultdict
+from typing import Any
+
+from tinyjobs.backends.sql.connection import Connection
+from tinyjobs.backends.sql.rows import execution_from_row, job_from_row, running_execution
+from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.core.job import Execution, Job, Page, QueueStats, Stats
+from tinyjobs.core.status import JobStatus
+
+# Greater than every id, so that a first page is a page like any other.
+_NEWEST = "~"
+
+
+async def get(statements: Statements, connection: Connection, job_id: str) -> Job | None:
+    """The job whole."""
+    rows = await connection.fetch(statements["get"], [job_id])
+    return job_from_row(rows[0]) if rows else None
+
+
+async def executions(statements: Statements, connection: Connection, job_id: str) -> list[Execution]:
+    """The attempts in order. One under way stands in the job's own row, and is shown from there."""
+    job = await get(statements, connection, job_id)
+    if job is None:
+        return []
+    found = [execution_from_row(row) for row in await connection.fetch(statements["executions"], [job_id])]
+    if job.status is JobStatus.RUNNING and all(execution.claim != job.claims for execution in found):
+        found.append(running_execution(job))
+    return found
+
+
+async def list_jobs(
+    statements: Statements,
+    connection: Connection,
+    *,
+    status: JobStatus | None,
+    queue: str | None,
+    task: str | None,
+    limit: int,
+    cursor: str | None,
+) -> Page:
+    """A page, newest first, by the id after which it begins."""
+    before = cursor or _NEWEST
+    if status is None and queue is not None:
+        rows = await connection.fetch(statements["list_queue"], [queue, before, task, task, limit + 1])
+    else:
+        name = f"list_{status.value}" if status else "list_all"
+        rows = await connection.fetch(statements[name], [before, queue, queue, task, task, limit + 1])
+    jobs = [job_from_row(row) for row in rows[:limit]]
+    return Page(jobs, jobs[-1].id if len(rows) > limit else None)
+
+
+async def cancel(statements: Statements, connection: Connection, job_id: str, now: float) -> bool:
+    """End a job that has not ended; its running attempt is marked and can report no more."""
+    async with connection.transaction():
+        await connection.execute(statements["cancel_execution"], [now, job_id])
+        return bool(await connection.execute(statements["cancel"], [now, job_id]))
+
+
+async def requeue(statements: Statements, connection: Connection, job_id: str, now: float) -> bool:
+    """Put a failed or cancelled job back, unless its key is taken by now."""
+    return bool(await connection.execute(statements["requeue"], [now, now, now, now, job_id]))
+
+
+async def counts(statements: Statements, connection: Connection) -> dict[str, int]:
+    """How many jobs of each status; statuses nothing stands in are there with 0."""
+    found = {status.value: 0 for status in JobStatus}
+    for status, count in await connection.fetch(statements["counts"]):
+        found[status] += count
+    return found
+
+
+async def stats(statements: Statements, connection: Connection, now: float) -> Stats:
+    """The figures of the store, from partial indexes: what they cost follows the live jobs, not the finished ones."""
+    queues: dict[str, dict[str, Any]] = defaultdict(lambda: {"oldest_due": None})
+    for queue, kind, count, oldest in await connection.fetch(statements["queue_stats"], [now]):
+        figures = queues[queue]
+        figures[kind] = figures.get(kind, 0) + count
+        if kind in ("ready", "held") and oldest is not None:
+            figures["oldest_due"] = min(oldest, figures["oldest_due"] or oldest)
+    by_task = {task: count for task, count in await connection.fetch(statements["queued_tasks"])}
+    ((expired,),) = await connection.fetch(statements["expired_count"], [now])
+    ((_, next_due),) = await connection.fetch(statements["next_due"])
+    return Stats(
+        now=now,
+        queues=[QueueStats(name=name, **figures) for name, figures in sorted(queues.items())],
+        by_status=await counts(statements, connection),
+        queued_by_task=by_task,
+        expired_leases=expired,
+        next_due=next_due,
+    )

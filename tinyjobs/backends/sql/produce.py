@@ -1,0 +1,71 @@
+"""Verbs that bring jobs into a SQL store. Written once; they run on whatever connection they are given."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tinyjobs.backends.sql.connection import Connection
+from tinyjobs.backends.sql.rows import insert_row, job_from_row
+from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.core.errors import StoreBusyError
+from tinyjobs.core.job import Job
+
+# A holder may end between the refused insert and the read of it, so a few rounds; more means something else is wrong.
+_TRIES = 3
+#: Rows of one statement run; a bulk enqueue of any size stays a series of bounded statements.
+BATCH = 5_000
+
+
+async def enqueue(statements: Statements, connection: Connection, job: Job, now: float) -> Job:
+    """One insert, and a read of the holder only when its key was taken. No transaction of its own."""
+    for _ in range(_TRIES):
+        if await connection.execute(statements["insert"], insert_row(job, now)):
+            return job
+        holders = await _holders(statements, connection, [job])
+        if job.key in holders:
+            return replace(holders[job.key], existing=True)
+    raise _undecided(job)
+
+
+async def enqueue_many(statements: Statements, connection: Connection, jobs: Sequence[Job], now: float) -> list[Job]:
+    """All of the jobs or none. Keyed jobs are written in key order, so two bulk enqueues cannot deadlock."""
+    first_of = {}
+    for job in jobs:
+        first_of.setdefault(job.key or job.id, job)
+    wanted = sorted(first_of.values(), key=lambda job: job.key or "")
+    async with connection.transaction():
+        kept = await _insert(statements, connection, wanted, now)
+    answers = []
+    for job in jobs:
+        answer = kept[job.key or job.id]
+        answers.append(replace(answer, existing=True) if answer.id != job.id else answer)
+    return answers
+
+
+async def _insert(statements: Statements, connection: Connection, jobs: Sequence[Job], now: float) -> dict[str, Job]:
+    kept = {job.key or job.id: job for job in jobs}
+    for start in range(0, len(jobs), BATCH):
+        missing = list(jobs[start : start + BATCH])
+        for _ in range(_TRIES):
+            rows = [insert_row(job, now) for job in missing]
+            if await connection.many(statements["insert"], rows) == len(missing):
+                missing = []
+                break
+            holders = await _holders(statements, connection, missing)
+            kept.update(holders)
+            missing = [job for job in missing if job.key and job.key not in holders]
+            if not missing:
+                break
+        if missing:
+            raise _undecided(missing[0])
+    return kept
+
+
+async def _holders(statements: Statements, connection: Connection, jobs: Sequence[Job]) -> dict[str, Job]:
+    keys = json.dumps([job.key for job in jobs if job.key])
+    found = (job_from_row(row) for row in await connection.fetch(statements["holders"], [keys]))
+    return {job.key: job for job in found if job.key}
+
+
+def _undecided(job: Job) -> StoreBusyError:
+    return StoreBusyError(f"The key {job.key!r} changed hands {_TRIES} times while this enqueue looked at it. Try again.")

@@ -1,0 +1,166 @@
+"""Rows to records and back. The one place that knows the order of a job's columns."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tinyjobs.core.job import Execution, Job, ScheduleState
+from tinyjobs.core.status import ExecutionStatus, JobStatus
+from tinyjobs.core.transitions import Outcome
+
+#: The order of every statement that answers whole jobs.
+JOB_COLUMNS = (
+    "id",
+    "task",
+    "queue",
+    "status",
+    "priority",
+    "attempts",
+    "max_attempts",
+    "hand_backs",
+    "claims",
+    "run_at",
+    "created_at",
+    "started_at",
+    "finished_at",
+    "lease_expires_at",
+    "worker_id",
+    "dedup_key",
+    "codec",
+    "runs_after",
+    "waiting_on",
+    "last_error",
+    "metadata",
+    "payload",
+    "result",
+)
+#: Left out of listings, which would otherwise load every argument and result.
+LARGE_COLUMNS = frozenset({"payload", "result"})
+_STATUSES = {status.value: status for status in JobStatus}
+
+
+def job_from_row(row: Sequence[Any]) -> Job:
+    """A job from a row in the order of `JOB_COLUMNS`."""
+    return Job(
+        id=row[0],
+        task=row[1],
+        queue=row[2],
+        status=_STATUSES[row[3]],
+        priority=row[4],
+        attempts=row[5],
+        max_attempts=row[6],
+        hand_backs=row[7],
+        claims=row[8],
+        run_at=row[9],
+        created_at=row[10],
+        started_at=row[11],
+        finished_at=row[12],
+        lease_expires_at=row[13],
+        worker_id=row[14],
+        key=row[15],
+        codec=row[16],
+        runs_after=row[17],
+        waiting_on=row[18],
+        last_error=row[19],
+        metadata=row[20],
+        payload=_bytes(row[21]),
+        result=_bytes(row[22]),
+    )
+
+
+def insert_row(job: Job, now: float) -> tuple[Any, ...]:
+    """The parameters of `insert`: a queued job is ready when it is due, else it stands among the delayed."""
+    is_due = job.run_at <= now
+    return (
+        job.id,
+        job.task,
+        job.queue,
+        job.status.value,
+        job.priority,
+        job.max_attempts,
+        job.run_at,
+        job.created_at,
+        job.run_at if is_due else None,
+        None if is_due else job.run_at,
+        job.key,
+        job.key,
+        job.codec,
+        job.metadata,
+        job.payload,
+    )
+
+
+def execution_from_row(row: Sequence[Any]) -> Execution:
+    """An execution from a row in the order of its fields."""
+    return Execution(
+        job_id=row[0],
+        attempt=row[1],
+        claim=row[2],
+        status=ExecutionStatus(row[3]),
+        worker_id=row[4],
+        started_at=row[5],
+        finished_at=row[6],
+        error_type=row[7],
+        traceback=row[8],
+    )
+
+
+def running_execution(job: Job) -> Execution:
+    """The attempt under way, as the job's own row tells it."""
+    return Execution(
+        job_id=job.id,
+        attempt=job.attempts,
+        claim=job.claims,
+        status=ExecutionStatus.RUNNING,
+        worker_id=job.worker_id or "",
+        started_at=job.started_at or 0.0,
+    )
+
+
+def schedule_from_row(row: Sequence[Any]) -> ScheduleState:
+    """A schedule's state from a row in the order of its fields."""
+    return ScheduleState(
+        name=row[0], cron=row[1], timezone=row[2], next_run_at=row[3], last_run_at=row[4], last_job_id=row[5]
+    )
+
+
+def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, str, int]]]:
+    """A group of outcomes as one JSON text, and beside it the results that are not text.
+
+    One parameter for the whole group keeps the statements of a group few, and with them the moments at which another
+    thread can hold up a writer that holds the lock. Each outcome is an array:
+    id, claim, status, attempts, hand_backs, run_at, finished_at, result, last_error, then for the execution: status
+    (null: none is written), ended_at, error_type, traceback.
+    """
+    packed = []
+    binary = []
+    for outcome in outcomes:
+        result = None
+        if outcome.result is not None:
+            try:
+                result = outcome.result.decode()
+            except UnicodeDecodeError:
+                binary.append((outcome.result, outcome.job_id, outcome.claim))
+        execution = outcome.execution
+        packed.append(
+            (
+                outcome.job_id,
+                outcome.claim,
+                outcome.status.value,
+                outcome.attempts,
+                outcome.hand_backs,
+                outcome.run_at,
+                outcome.finished_at,
+                result,
+                outcome.last_error,
+                execution and execution.status.value,
+                execution and execution.finished_at,
+                execution and execution.error_type,
+                execution and execution.traceback,
+            )
+        )
+    return json.dumps(packed, separators=(",", ":")), binary
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value if value is None or type(value) is bytes else bytes(value)

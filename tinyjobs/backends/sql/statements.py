@@ -1,0 +1,86 @@
+"""Named SQL statements, loaded from a store's `sql/` folder: one file a statement, named for the verb it serves.
+
+Files use `%s` for a parameter and `%%` for a percent sign, as Django's cursors and psycopg do; the form with `?` is
+made here once. What is templated is never a value: `{prefix}`, and `{columns}` or `{listing}`, the job's columns in
+the order that `rows` reads them, so that no file can drift from it. Lines that begin with `--` are comments.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from tinyjobs.backends.sql.rows import JOB_COLUMNS, LARGE_COLUMNS
+from tinyjobs.core.errors import ConfigurationError
+
+DEFAULT_PREFIX = "tinyjobs"
+_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_PLACEHOLDER = re.compile(r"%s|%%")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement in both parameter styles."""
+
+    name: str
+    format: str
+    qmark: str
+
+
+class Statements:
+    """The statements of one store under one prefix: `statements["claim"]`."""
+
+    def __init__(self, package: str, prefix: str) -> None:
+        self.prefix = check_prefix(prefix)
+        self._statements = {
+            name: make_statement(name, _fill(text, self.prefix)) for name, text in _texts(package, "sql").items()
+        }
+        self.schema = [
+            make_statement(f"schema {number}", text)
+            for number, script in sorted(_texts(package, "schema").items())
+            for text in _split(_fill(script, self.prefix))
+        ]
+
+    def __getitem__(self, name: str) -> Statement:
+        return self._statements[name]
+
+    def names(self) -> list[str]:
+        """Every name there is."""
+        return sorted(self._statements)
+
+
+def make_statement(name: str, text: str) -> Statement:
+    """A statement from its `%s` form."""
+    qmark = _PLACEHOLDER.sub(lambda found: "?" if found.group() == "%s" else "%", text)
+    return Statement(name, text, qmark)
+
+
+def check_prefix(prefix: object) -> str:
+    """A table prefix: lower-case letters, digits and underscores, 40 characters at most, no digit first."""
+    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
+        raise ConfigurationError(
+            f"prefix: {prefix!r} cannot name tables. Use up to 40 lower-case letters, digits and underscores, "
+            f"beginning with a letter."
+        )
+    return prefix
+
+
+@cache
+def _texts(package: str, folder: str) -> dict[str, str]:
+    found = {}
+    for entry in files(package).joinpath(folder).iterdir():
+        if entry.name.endswith(".sql"):
+            lines = entry.read_text(encoding="utf-8").splitlines()
+            kept = [line for line in lines if not line.lstrip().startswith("--")]
+            found[entry.name.removesuffix(".sql")] = "\n".join(kept).strip()
+    return found
+
+
+def _fill(text: str, prefix: str) -> str:
+    listing = (f"NULL AS {name}" if name in LARGE_COLUMNS else name for name in JOB_COLUMNS)
+    columns = text.replace("{columns}", ", ".join(JOB_COLUMNS)).replace("{listing}", ", ".join(listing))
+    return columns.replace("{prefix}", prefix)
+
+
+def _split(script: str) -> list[str]:
+    return [part.strip() for part in re.split(r";\s*\n", script + "\n") if part.strip()]

@@ -1,0 +1,82 @@
+-- Version 1. Each hot index has its own nullable column, set only while a job stands there, and statements ask that
+-- column, never the status: ready_at (a claim may take it), due_at (delayed), lease_expires_at (running), waiting_on
+-- (waits for another job), held_at (waits for room under its task's limit). So no path pays for rows of another.
+CREATE TABLE {prefix}_meta (
+    key TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE {prefix}_jobs (
+    id TEXT NOT NULL PRIMARY KEY,
+    task TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    status TEXT NOT NULL,
+    priority INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER NOT NULL DEFAULT 1,
+    hand_backs INTEGER NOT NULL DEFAULT 0,
+    claims INTEGER NOT NULL DEFAULT 0,
+    run_at REAL NOT NULL,
+    created_at REAL NOT NULL,
+    started_at REAL NULL,
+    finished_at REAL NULL,
+    ready_at REAL NULL,
+    due_at REAL NULL,
+    lease_expires_at REAL NULL,
+    held_at REAL NULL,
+    waiting_on TEXT NULL,
+    runs_after TEXT NULL,
+    worker_id TEXT NULL,
+    dedup_key TEXT NULL,
+    active_key TEXT NULL,
+    codec TEXT NOT NULL DEFAULT 'json',
+    last_error TEXT NULL,
+    metadata TEXT NULL,
+    payload BLOB NOT NULL,
+    result BLOB NULL
+) WITHOUT ROWID;
+
+CREATE INDEX {prefix}_jobs_ready ON {prefix}_jobs (queue, priority DESC, ready_at, id) WHERE ready_at IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_due ON {prefix}_jobs (due_at, id) WHERE due_at IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_lease ON {prefix}_jobs (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_waiting ON {prefix}_jobs (waiting_on) WHERE waiting_on IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_held ON {prefix}_jobs (task, queue, priority DESC, held_at, id) WHERE held_at IS NOT NULL;
+
+CREATE UNIQUE INDEX {prefix}_jobs_key ON {prefix}_jobs (active_key) WHERE active_key IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_ended ON {prefix}_jobs (status, finished_at) WHERE finished_at IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_unsuccessful ON {prefix}_jobs (status, id) WHERE status IN ('failed', 'cancelled');
+
+CREATE INDEX {prefix}_jobs_by_queue ON {prefix}_jobs (queue, id);
+
+CREATE TABLE {prefix}_executions (
+    job_id TEXT NOT NULL,
+    claim INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    worker_id TEXT NOT NULL,
+    started_at REAL NOT NULL,
+    finished_at REAL NULL,
+    error_type TEXT NULL,
+    traceback TEXT NULL,
+    PRIMARY KEY (job_id, claim)
+) WITHOUT ROWID;
+
+CREATE TABLE {prefix}_schedules (
+    name TEXT NOT NULL PRIMARY KEY,
+    cron TEXT NOT NULL,
+    timezone TEXT NOT NULL,
+    next_run_at REAL NOT NULL,
+    last_run_at REAL NULL,
+    last_job_id TEXT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE {prefix}_limits (
+    task TEXT NOT NULL PRIMARY KEY,
+    last_at REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;

@@ -1,0 +1,1 @@
+SELECT count(*) FROM {prefix}_jobs WHERE lease_expires_at IS NOT NULL AND lease_expires_at < %s

@@ -1,0 +1,1 @@
+SELECT {columns} FROM {prefix}_jobs WHERE id = %s

@@ -1,0 +1,12 @@
+-- Ready and delayed jobs, each by its own column, so finished rows cost nothing.
+SELECT {listing} FROM {prefix}_jobs
+WHERE id IN (
+        SELECT id FROM {prefix}_jobs WHERE ready_at IS NOT NULL
+        UNION ALL
+        SELECT id FROM {prefix}_jobs WHERE due_at IS NOT NULL
+    )
+    AND id < %s
+    AND (%s IS NULL OR queue = %s)
+    AND (%s IS NULL OR task = %s)
+ORDER BY id DESC
+LIMIT %s

@@ -1,0 +1,160 @@
+"""The legal moves of a job, each a pure function that returns a value a store can apply.
+
+A store applies an `Outcome` only while the job is running under that very claim, and answers applied or stale; so a
+run that stalled past its lease, or was cancelled and retried, cannot report for the run that replaced it. Nothing
+here knows how a store writes a row.
+"""
+
+from dataclasses import dataclass
+
+from tinyjobs.core.job import Execution, Job
+from tinyjobs.core.status import ExecutionStatus, JobStatus
+
+WORKER_LOST = "tinyjobs.core.errors.WorkerLost"
+_LOST_TEXT = "The worker running this attempt vanished: its lease ran out without an outcome."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionError:
+    """What went wrong in an attempt: a dotted class path, a message, and the traceback as text, all storable."""
+
+    error_type: str
+    message: str
+    traceback: str | None = None
+
+    @property
+    def line(self) -> str:
+        """The error in one line, as a job's `last_error` shows it."""
+        name = self.error_type.rpartition(".")[2]
+        return f"{name}: {self.message}" if self.message else name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one claim of one job ends: what becomes of the job, and the execution to write (None: as if never run)."""
+
+    job_id: str
+    claim: int
+    status: JobStatus
+    attempts: int
+    hand_backs: int
+    run_at: float
+    started_at: float | None
+    finished_at: float | None
+    result: bytes | None = None
+    last_error: str | None = None
+    execution: Execution | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the outcome carries, for bounding a group."""
+        texts = len(self.last_error or "") + len((self.execution and self.execution.traceback) or "")
+        return 200 + texts + len(self.result or b"")
+
+
+def succeeded(job: Job, result: bytes | None, now: float) -> Outcome:
+    """The attempt returned: the job ends in success, with its encoded result if it is kept."""
+    return Outcome(
+        job_id=job.id,
+        claim=job.claims,
+        status=JobStatus.SUCCESS,
+        attempts=job.attempts,
+        hand_backs=0,
+        run_at=job.run_at,
+        started_at=job.started_at,
+        finished_at=now,
+        result=result,
+        execution=_execution(job, ExecutionStatus.SUCCESS, now),
+    )
+
+
+def failed(
+    job: Job,
+    error: ExecutionError,
+    retry_at: float | None,
+    now: float,
+    status: ExecutionStatus = ExecutionStatus.FAILED,
+) -> Outcome:
+    """The attempt failed: back to the queue at `retry_at`, or, when that is None, failed for good."""
+    return Outcome(
+        job_id=job.id,
+        claim=job.claims,
+        status=JobStatus.FAILED if retry_at is None else JobStatus.QUEUED,
+        attempts=job.attempts,
+        hand_backs=0,
+        run_at=job.run_at if retry_at is None else retry_at,
+        started_at=job.started_at if retry_at is None else None,
+        finished_at=now if retry_at is None else None,
+        last_error=error.line,
+        execution=_execution(job, status, now, error),
+    )
+
+
+def lost(job: Job, now: float) -> Outcome:
+    """The lease ran out: the attempt counts as used, since it may have done its work before its worker vanished."""
+    error = ExecutionError(error_type=WORKER_LOST, message=_LOST_TEXT)
+    retry_at = now if job.attempts < job.max_attempts else None
+    return failed(job, error, retry_at, now, ExecutionStatus.LOST)
+
+
+def released(job: Job, now: float, delay: float = 0.0) -> Outcome:
+    """A started attempt was cut short on purpose, as at shutdown: queued again, the attempt not used.
+
+    The cut run stays visible as a cancelled execution.
+    """
+    return Outcome(
+        job_id=job.id,
+        claim=job.claims,
+        status=JobStatus.QUEUED,
+        attempts=max(job.attempts - 1, 0),
+        hand_backs=0,
+        run_at=now + delay if delay else min(job.run_at, now),
+        started_at=None,
+        finished_at=None,
+        last_error=job.last_error,
+        execution=_execution(job, ExecutionStatus.CANCELLED, now),
+    )
+
+
+def handed_back(job: Job, now: float, delay: float = 0.0) -> Outcome:
+    """The claim never became a run: attempts and history read as if it had not happened; only `hand_backs` counts."""
+    return Outcome(
+        job_id=job.id,
+        claim=job.claims,
+        status=JobStatus.QUEUED,
+        attempts=max(job.attempts - 1, 0),
+        hand_backs=job.hand_backs + 1,
+        run_at=now + delay if delay else min(job.run_at, now),
+        started_at=None,
+        finished_at=None,
+        last_error=job.last_error,
+    )
+
+
+def can_cancel(status: JobStatus) -> bool:
+    """Whether a job of that status may still be cancelled."""
+    return not status.is_final
+
+
+def can_retry(status: JobStatus) -> bool:
+    """Whether a job of that status may be put back in the queue by hand."""
+    return status in (JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+def retried_run_at(job: Job, now: float) -> float:
+    """When a job retried by hand is due: at once, but one no worker ever took keeps the time it was sent for."""
+    return job.run_at if job.claims == 0 else now
+
+
+def _execution(job: Job, status: ExecutionStatus, now: float, error: ExecutionError | None = None) -> Execution:
+    return Execution(
+        job_id=job.id,
+        attempt=job.attempts,
+        claim=job.claims,
+        status=status,
+        worker_id=job.worker_id or "",
+        started_at=now if job.started_at is None else job.started_at,
+        finished_at=now,
+        error_type=error.error_type if error else None,
+        traceback=(error.traceback or error.message) if error else None,
+    )
