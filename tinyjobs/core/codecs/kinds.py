@@ -21,7 +21,6 @@ MAX_INT_DIGITS: Final = 4_300
 
 _INT_BOUND: Final = 10**MAX_INT_DIGITS
 _ZONE_KEY = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+)*")
-_FLOATS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
 class Refused(Exception):
@@ -68,7 +67,9 @@ def _int_built(stored: object) -> int:
 
 
 def _float_built(stored: object) -> float:
-    return _FLOATS[expect(stored, str)]
+    if stored not in ("nan", "inf", "-inf"):
+        raise ValueError("it is none of nan, inf, -inf")
+    return float(expect(stored, str))  # a new one each time: two NaNs in a set stay two
 
 
 # Moments. What ISO text cannot say travels beside it: the key of the zone, the name of an offset, the fold.

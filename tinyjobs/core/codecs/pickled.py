@@ -41,6 +41,8 @@ class PickleCodec:
 
     def encode_call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> bytes:
         """Return the arguments of one call pickled together; the first one that fails is named."""
+        if not all(type(name) is str for name in kwargs):
+            raise SerializationError("kwargs: the name of a keyword argument must be text")
         try:
             return self.encode((tuple(args), dict(kwargs)), root="args or kwargs")
         except SerializationError:
