@@ -115,7 +115,8 @@ def report(outcomes: list[Outcome]) -> int:
     for outcome in outcomes:
         print(outcome)
     reasons = sorted({line for outcome in outcomes for line in outcome.skips})
-    print("\nSkipped, and why:", *(f"  {line}" for line in reasons), sep="\n")
+    if reasons:
+        print("\nSkipped, and why:", *(f"  {line}" for line in reasons), sep="\n")
     complaints = [f"  {outcome.name}: {line}" for outcome in outcomes for line in outcome.complaints]
     if complaints:
         print("\nNot as it should be:", *complaints, sep="\n")
