@@ -5,6 +5,7 @@ part of this release are refused by name rather than ignored. This module does n
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -23,7 +24,19 @@ type Backoff = str | Callable[[int], float]
 
 #: Options of the design that later releases bring. Refused until then, so nobody relies on a limit that is not kept.
 NOT_BUILT = frozenset(
-    {"concurrency", "rate", "isolated", "cron", "timezone", "misfire", "overlap", "result_ttl", "expires", "after"}
+    {
+        "concurrency",
+        "rate",
+        "isolated",
+        "cron",
+        "timezone",
+        "misfire",
+        "overlap",
+        "result_ttl",
+        "expires",
+        "after",
+        "tx",
+    }
 )
 
 
@@ -161,9 +174,10 @@ def _instant(value: float, source: str) -> float:
 
 def _delay(value: object, source: str) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:  # NaN is not itself
         raise ConfigurationError(f"{source}: {value!r} is neither a number of seconds nor a timedelta.")
-    return max(float(min(seconds, LAST_INSTANT)), 0.0)
+    # Bounded before it becomes a float: a large enough whole number has none.
+    return float(max(min(seconds, LAST_INSTANT), 0))
 
 
 def _whole(value: object, source: str) -> int:
@@ -174,8 +188,8 @@ def _whole(value: object, source: str) -> int:
 
 def _seconds(value: object, source: str) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
-        raise ConfigurationError(f"{source}: {value!r} is not a positive number of seconds.")
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number <= sys.float_info.max:
+        raise ConfigurationError(f"{source}: {value!r:.100} is not a positive number of seconds.")
     return float(number)
 
 

@@ -1,0 +1,283 @@
+"""The facade: one object for a program's tasks and its store, usable from threads and from event loops.
+
+Every verb comes twice: `get` blocks, `aget` is awaited. The first call connects; nothing is opened before. It knows a
+store only by its URL and the protocol, and imports the store's driver when the app is made, the worker when one is
+asked for.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, cast, overload
+
+from tinyjobs.app.access import OpenStore, StoreAccess, refuse_inside_loop
+from tinyjobs.app.producer import Producer, Recipe
+from tinyjobs.app.registry import TaskRegistry
+from tinyjobs.app.settings import AppSettings, refuse_not_built
+from tinyjobs.app.steering import Steering
+from tinyjobs.app.task import Overrides, Task, TaskDeclaration
+from tinyjobs.backends.base import Backend
+from tinyjobs.backends.registry import open_backend
+from tinyjobs.core.clock import Clock
+from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.codecs.tagged import JSONCodec
+from tinyjobs.core.job import Job
+from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
+from tinyjobs.runtime.engine import Engine
+from tinyjobs.runtime.hooks import Hooks
+
+if TYPE_CHECKING:
+    from tinyjobs.runtime.worker import Worker, WorkerReport
+
+
+class TaskDecorator(Protocol):
+    """What `@app.task(...)` with options gives."""
+
+    def __call__[**P, R](self, function: Callable[P, R], /) -> Task[P, R]:
+        """Register the function."""
+        ...
+
+
+class TinyJobs(Steering):
+    """An app: `TinyJobs("sqlite:///jobs.db")`. Further keywords are options of the store, such as `prefix=`.
+
+    `clock` and `random` stand in for the machine's, for tests. `allow_pickle` lets tasks use the pickle codec, which
+    runs code found in the store; `refuse_pickle` shuts it out whatever `allow_pickle` says. A result that is encoded
+    to more than `max_result_bytes` fails its job. A job whose task no worker knows is looked at again after
+    `unknown_task_delay` seconds, doubling up to `unknown_task_max_delay`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        allow_pickle: bool = False,
+        refuse_pickle: bool = False,
+        max_result_bytes: int | None = None,
+        unknown_task_delay: float = 60.0,
+        unknown_task_max_delay: float = 3600.0,
+        **store_options: Any,
+    ) -> None:
+        refuse_not_built(store_options)
+        self._settings = settings = AppSettings.parse(
+            {
+                "clock": clock,
+                "random": random,
+                "allow_pickle": allow_pickle,
+                "refuse_pickle": refuse_pickle,
+                "max_result_bytes": max_result_bytes,
+                "unknown_task_delay": unknown_task_delay,
+                "unknown_task_max_delay": unknown_task_max_delay,
+            }
+        )
+        self._codecs = CodecRegistry(allow_pickle=settings.allow_pickle, refuse_pickle=settings.refuse_pickle)
+        self._access = StoreAccess(lambda: open_backend(url, clock=settings.clock, **store_options))
+        self._producer = Producer(self._access, self._codecs, settings.clock)
+        self._registry = TaskRegistry()
+        self._hooks = Hooks()
+        self._entries = 0
+        self._entries_lock = threading.Lock()
+
+    # --- tasks --------------------------------------------------------------------------------------------------
+
+    @overload
+    def task[**P, R](self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(self, /, *, name: str | None = None, **options: Unpack[TaskDeclaration]) -> TaskDecorator: ...
+
+    def task(
+        self, function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any
+    ) -> Task[..., Any] | TaskDecorator:
+        """Register a function: `@app.task`, or `@app.task(max_attempts=5)` with options.
+
+        `name` is what stored jobs call the task, `module.function` unless given; give one to what is to live long, so
+        that moving the function does not orphan its jobs. The other options are those of `TaskOptions`.
+        """
+
+        def register(function: Callable[..., Any]) -> Task[..., Any]:
+            task = Task(function, name, options, self._producer)
+            if task.options.codec != "json" and not self._settings.refuse_pickle:
+                self._codecs.require(task.options.codec, f"{task.source}: codec")
+            self._registry.add(task)
+            return task
+
+        return cast(TaskDecorator, register) if function is None else register(function)
+
+    @property
+    def tasks(self) -> Mapping[str, Task[..., Any]]:
+        """Every registered task by its name; a live view."""
+        return self._registry.tasks
+
+    @property
+    def codec(self) -> JSONCodec:
+        """Where the program registers its own types: `register_dataclass`, `register_enum`, `register_type`."""
+        return self._codecs.json
+
+    def send(
+        self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Overrides]
+    ) -> Job:
+        """Keep a job for a task that this process need not know. The arguments are not checked against a signature.
+
+        Where the task is registered here, its options hold as in `enqueue`.
+        """
+        return self._producer.enqueue(self._sent(name, options), args, kwargs or {})
+
+    async def asend(
+        self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Overrides]
+    ) -> Job:
+        """The same from an event loop."""
+        return await self._producer.aenqueue(self._sent(name, options), args, kwargs or {})
+
+    def _sent(self, name: str, options: Overrides) -> Recipe:
+        source = f"app.send({name!r:.300})"
+        known = self._registry.find(check_task_name(name, f"{source}: name"))
+        return Recipe(
+            task=name,
+            options=TaskOptions() if known is None else known.options,
+            overrides=JobOptions.parse(cast("dict[str, Any]", options), source, self._settings.clock.now()),
+            check=None,
+            source=source,
+            instead="await app.asend(…)",
+        )
+
+    # --- running ------------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Backend:
+        """The store, connected or not. A new one after the app was closed and opened again."""
+        return self._access.current.store
+
+    @property
+    def engine(self) -> Engine:
+        """What a worker needs of this app."""
+        return self._engine_over(self._access.current)
+
+    def worker(self, **settings: Any) -> "Worker":
+        """A worker of this app, for `await worker.run()`. Settings are those of `WorkerSettings`.
+
+        Opens a closed app again.
+        """
+        from tinyjobs.runtime.settings import WorkerSettings
+        from tinyjobs.runtime.worker import Worker
+
+        parsed = WorkerSettings.parse(settings, "app.worker()")
+        return Worker(self._engine_over(self._access.reopen()), parsed)
+
+    def run_worker(self, **settings: Any) -> "WorkerReport":
+        """Run a worker in this thread until it is told to stop, by a signal where this is the main thread."""
+        from tinyjobs.runtime.settings import WorkerSettings
+        from tinyjobs.runtime.worker import run_worker
+
+        refuse_inside_loop("await app.worker(…).run()")
+        parsed = WorkerSettings.parse(settings, "app.run_worker()")
+        return run_worker(self._engine_over(self._access.reopen()), parsed)
+
+    def drain(self, queues: Sequence[str] = (), limit: int | None = None) -> int:
+        """Run what is due in this thread, one job at a time, until nothing is due or `limit` jobs have run.
+
+        Answers how many ran. Jobs that come due or are enqueued meanwhile run too; a retry waits for its time. Hooks
+        run as in a worker. Raises `UnknownTaskError` for a job that no task of this app can run; it stays queued.
+        """
+        from tinyjobs.runtime.drain import drain
+        from tinyjobs.runtime.settings import WorkerSettings
+
+        served = WorkerSettings.parse({"queues": queues}, "app.drain()").queues
+        opened = self._access.connect("await asyncio.to_thread(app.drain)")
+        return drain(self._engine_over(opened), queues=served, limit=limit)
+
+    def _engine_over(self, opened: OpenStore) -> Engine:
+        settings = self._settings
+        return Engine(
+            store=opened.for_engine,
+            catalogue=self._registry,
+            codecs=self._codecs,
+            clock=settings.clock,
+            random=settings.random,
+            hooks=self._hooks,
+            max_result_bytes=settings.max_result_bytes,
+            unknown_task_delay=settings.unknown_task_delay,
+            unknown_task_max_delay=settings.unknown_task_max_delay,
+        )
+
+    # --- hooks --------------------------------------------------------------------------------------------------
+
+    def on_job_start[F: Callable[[Job], object]](self, hook: F) -> F:
+        """Call `hook(job)` when an attempt begins. Hooks are plain or async functions; one that raises is logged."""
+        self._hooks.on_start.append(hook)
+        return hook
+
+    def on_job_success[F: Callable[[Job, Any, float], object]](self, hook: F) -> F:
+        """Call `hook(job, result, seconds)` once a success is recorded."""
+        self._hooks.on_success.append(hook)
+        return hook
+
+    def on_job_failure[F: Callable[[Job, BaseException, bool], object]](self, hook: F) -> F:
+        """Call `hook(job, error, will_retry)` once a failed attempt is recorded."""
+        self._hooks.on_failure.append(hook)
+        return hook
+
+    def on_error[F: Callable[[str, BaseException], object]](self, hook: F) -> F:
+        """Call `hook(loop, error)` when a pass of one of a worker's own loops fails; the loop goes on."""
+        self._hooks.on_error.append(hook)
+        return hook
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    def setup(self) -> None:
+        """Connect, and create the store's tables or check them. The first call of any other verb does it as well."""
+        self._access.connect("await app.asetup()")
+
+    async def asetup(self) -> None:
+        """The same from an event loop."""
+        await self._access.aconnect()
+
+    def start(self) -> None:
+        """Like `setup`, and opens an app again that was closed."""
+        self._access.connect("await app.ready()", reopen=True)
+
+    async def ready(self) -> None:
+        """Like `asetup`, and opens an app again that was closed."""
+        await self._access.aconnect(reopen=True)
+
+    def close(self) -> None:
+        """Let go of the store. Later calls raise `AppClosedError` rather than open what nobody would close."""
+        self._access.close("await app.aclose()")
+
+    async def aclose(self) -> None:
+        """The same from an event loop."""
+        await self._access.aclose()
+
+    def __enter__(self) -> Self:
+        """Connect; blocks may be nested, and the outermost one closes the app."""
+        self._access.connect("async with app", reopen=True)
+        self._entered(1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the app, unless an outer block is still using it."""
+        if self._entered(-1) == 0:
+            self.close()
+
+    async def __aenter__(self) -> Self:
+        """Connect; blocks may be nested, and the outermost one closes the app."""
+        await self._access.aconnect(reopen=True)
+        self._entered(1)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the app, unless an outer block is still using it."""
+        if self._entered(-1) == 0:
+            await self.aclose()
+
+    def _entered(self, change: int) -> int:
+        with self._entries_lock:
+            self._entries += change
+            return self._entries

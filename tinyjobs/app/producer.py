@@ -1,0 +1,126 @@
+"""From a call to a stored job: the one way by which tasks and `send` bring jobs into the app's store."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinyjobs.app.access import StoreAccess
+from tinyjobs.app.signature import CallCheck
+from tinyjobs.core.clock import Clock
+from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.errors import SerializationError, UnsupportedCapabilityError
+from tinyjobs.core.ids import IdSource
+from tinyjobs.core.job import Job
+from tinyjobs.core.options import JobOptions, TaskOptions
+
+#: The arguments of one job of many: positional ones as a tuple or list, or keyword ones as a mapping.
+type Arguments = tuple[Any, ...] | list[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What the jobs of one enqueue have in common.
+
+    `check` is None where no signature is known. `source` begins error messages; `instead` names the awaitable for a
+    blocking call made inside an event loop.
+    """
+
+    task: str
+    options: TaskOptions
+    overrides: JobOptions
+    check: CallCheck | None
+    source: str
+    instead: str
+
+
+class Producer:
+    """Makes jobs and hands them to the store."""
+
+    def __init__(self, access: StoreAccess, codecs: CodecRegistry, clock: Clock) -> None:
+        self.codecs = codecs
+        self.clock = clock
+        self._access = access
+        self._ids = IdSource()
+
+    def enqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
+        """Keep one job, from a thread."""
+        job = self._job(recipe, args, kwargs)
+        return self._access.run(recipe.instead, lambda store: store.enqueue(job))
+
+    async def aenqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
+        """Keep one job, from an event loop."""
+        job = self._job(recipe, args, kwargs)
+        return await self._access.arun(lambda store: store.enqueue(job))
+
+    def enqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
+        """Keep all of them or none, from a thread."""
+        jobs = self._jobs(recipe, items)
+        return self._access.run(recipe.instead, lambda store: store.enqueue_many(jobs))
+
+    async def aenqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
+        """Keep all of them or none, from an event loop."""
+        jobs = self._jobs(recipe, items)
+        return await self._access.arun(lambda store: store.enqueue_many(jobs))
+
+    def _job(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
+        now = self.clock.now()
+        payload = self._payload(recipe, args, kwargs)
+        return self._made(recipe, self._ids.make(now), now, payload)
+
+    def _jobs(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
+        now = self.clock.now()
+        payloads = [self._item_payload(recipe, place, item) for place, item in enumerate(items)]
+        ids = self._ids.make_many(now, len(payloads))
+        return [self._made(recipe, job_id, now, payload) for job_id, payload in zip(ids, payloads, strict=True)]
+
+    def _item_payload(self, recipe: Recipe, place: int, item: Arguments) -> bytes:
+        try:
+            if isinstance(item, tuple | list):
+                return self._payload(recipe, item, {})
+            if isinstance(item, Mapping):
+                return self._payload(recipe, (), item)
+            raise TypeError(
+                f"a {type(item).__name__} is neither a tuple of positional arguments nor a mapping of keyword ones; "
+                f"a single argument is written (value,)."
+            )
+        except (TypeError, SerializationError) as error:
+            raise type(error)(f"item {place} of enqueue_many: {error}") from error
+
+    def _payload(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+        if recipe.check is not None:
+            recipe.check(args, kwargs)
+        codec = self.codecs.require(recipe.overrides.codec or recipe.options.codec, recipe.source)
+        return codec.encode_call(args, kwargs)
+
+    def _made(self, recipe: Recipe, job_id: str, now: float, payload: bytes) -> Job:
+        options, overrides = recipe.options, recipe.overrides
+        job = Job(
+            id=job_id,
+            task=recipe.task,
+            queue=options.queue if overrides.queue is None else overrides.queue,
+            priority=options.priority if overrides.priority is None else overrides.priority,
+            max_attempts=options.max_attempts if overrides.max_attempts is None else overrides.max_attempts,
+            run_at=now if overrides.run_at is None else overrides.run_at,
+            created_at=now,
+            key=overrides.key,
+            codec=overrides.codec or options.codec,
+            payload=payload,
+        )
+        self._refuse_beyond_the_store(job, now, recipe.source)
+        return job
+
+    def _refuse_beyond_the_store(self, job: Job, now: float, source: str) -> None:
+        """What the store cannot keep is an error now, not a job that runs otherwise than asked."""
+        can = self._access.current.store.capabilities
+        if job.key is not None and not can.dedup:
+            raise UnsupportedCapabilityError(f"{source}: this store keeps no keys, so key= cannot hold off duplicates.")
+        if job.run_at > now and not can.delayed:
+            raise UnsupportedCapabilityError(f"{source}: this store cannot keep a job for later.")
+        if job.priority and not can.priority:
+            raise UnsupportedCapabilityError(f"{source}: this store knows no priorities.")
+        size = len(job.payload or b"")
+        if can.max_payload_bytes is not None and size > can.max_payload_bytes:
+            raise SerializationError(
+                f"{source}: the arguments take {size} bytes, and this store keeps {can.max_payload_bytes} at most. "
+                f"Store the data elsewhere and pass its key."
+            )
