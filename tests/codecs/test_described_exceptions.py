@@ -267,12 +267,12 @@ def test_source_that_cannot_be_read():
         def get_source(self, name):
             raise ZeroDivisionError
 
-    code = compile("def f():\n    raise ValueError('from nowhere')\n", "<nowhere>", "exec")
+    code = compile("def f():\n    raise ValueError('from nowhere')\n", "nowhere/module.py", "exec")
     space = {"__name__": "nowhere", "__loader__": Loader()}
     exec(code, space)
     with pytest.raises(ValueError) as caught:
         space["f"]()
-    assert 'File "<nowhere>", line 2, in f' in checked(caught.value).traceback
+    assert 'File "nowhere/module.py", line 2, in f' in checked(caught.value).traceback
 
 
 def test_an_exception_that_was_never_raised():

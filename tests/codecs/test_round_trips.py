@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.codecs.values import ONE_OF_EACH, Access, Priority, any_text, codec_with_types, scalars, shape, values
+from tinyjobs.core.codecs import text
 from tinyjobs.core.codecs.pickled import PickleCodec
 from tinyjobs.core.codecs.tagged import MAX_DEPTH, JSONCodec
 
@@ -186,3 +187,15 @@ def test_a_payload_edited_by_hand_is_read():
     ] == {"a": 2}
     assert codec.decode_call(b'[ [ "\\u00e9" ] , { } ]') == (("é",), {})
     assert codec.decode(memoryview(b"[1]")) == [1]
+
+
+def _changed(*arguments):
+    raise TypeError("it takes other arguments now")
+
+
+@pytest.mark.parametrize("make", [None, _changed, lambda *arguments: lambda tree, indent: ["something else"]])
+def test_the_text_is_the_same_without_the_inner_encoder_of_python(monkeypatch, make):
+    monkeypatch.setattr(text, "_written", text.text_writer(make))
+    sent = [1, "é\0\ud800", {"a": [None, 1.5]}]
+    assert codec.encode(sent) == '[1,"é\\u0000\\ud800",{"a":[null,1.5]}]'.encode()
+    assert there_and_back(sent) == sent

@@ -21,12 +21,16 @@ _logger = logging.getLogger("tinyjobs")
 class CodecRegistry:
     """The codecs of one app. `json` is where the app's own types are registered.
 
+    `plain` writes what `json` reads, for a caller that has reduced its values to JSON by a rule of its own: there a
+    string or number of a subclass is stored as its base type rather than refused.
+
     `refuse_pickle` shuts pickle out in both directions whatever `allow_pickle` says, for a store on a network that
     others may write to. Creating a registry that does hand pickle out logs one warning.
     """
 
     def __init__(self, *, allow_pickle: bool = False, refuse_pickle: bool = False) -> None:
         self.json: Final = JSONCodec()
+        self.plain: Final = JSONCodec(base_types=True)
         self._codecs: dict[str, Codec] = {DEFAULT: self.json}
         self._refuse_pickle = refuse_pickle
         if allow_pickle and not refuse_pickle:

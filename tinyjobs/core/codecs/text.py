@@ -20,11 +20,13 @@ def no_such_token(token: str) -> object:
     raise ValueError(f"{token} is not JSON")
 
 
-def _text_writer() -> Callable[[object], str]:
-    """The C encoder, made once. `json.dumps` makes it again for every call, which costs more than the call."""
+def text_writer(make: Any) -> Callable[[object], str]:
+    """Return what writes a tree as text: the C encoder that `make` makes, or the public one if that has changed.
+
+    `json.dumps` makes the C encoder again for every call, which costs more than the call.
+    """
     options: dict[str, Any] = {"ensure_ascii": False, "check_circular": False, "allow_nan": False}
     portable = json.JSONEncoder(separators=(",", ":"), **options)
-    make: Any = getattr(json_encoder, "c_make_encoder", None)
     if make is not None:
         try:
             # markers, default, encoder, indent, key separator, item separator, sort_keys, skipkeys, allow_nan
@@ -36,7 +38,7 @@ def _text_writer() -> Callable[[object], str]:
     return portable.encode
 
 
-_written = _text_writer()
+_written = text_writer(getattr(json_encoder, "c_make_encoder", None))
 
 
 def stored(tree: object) -> bytes:
