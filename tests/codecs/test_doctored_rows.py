@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.codecs.values import codec_with_types, values
+from tests.codecs.values import Line, codec_with_types, values
 from tinyjobs.core.codecs.kinds import BUILT_IN
 from tinyjobs.core.codecs.pickled import PickleCodec
 from tinyjobs.core.codecs.registry import CodecRegistry
-from tinyjobs.core.codecs.tagged import JSONCodec
+from tinyjobs.core.codecs.tagged import MAX_DEPTH, JSONCodec
 from tinyjobs.core.errors import SerializationError
 
 codec = codec_with_types()
@@ -94,8 +94,22 @@ def test_deep_nesting_is_an_error_of_the_row(levels, opening):
 
 
 def test_wide_is_not_deep():
-    wide = [{"a": [index, {}]} for index in range(5_000)]
-    assert codec.decode_call(codec.encode_call((wide,), {})) == ((wide,), {})
+    wide = [{"a": [index, {}]} for index in range(500)]
+    for value in (wide, tuple(wide), Line("t", wide, [Line("u", wide)]), {(index,) for index in range(500)}, "[" * 500):
+        assert codec.decode(codec.encode(value)) == value
+        assert codec.decode_call(codec.encode_call((value,), {})) == ((value,), {})
+
+
+def test_the_first_level_too_many():
+    def nested(levels):
+        return b"[" * levels + b"]" * levels
+
+    assert codec.decode(nested(MAX_DEPTH + 2))  # the call around the arguments adds two
+    with pytest.raises(SerializationError, match="200 levels"):
+        codec.decode(nested(MAX_DEPTH + 3))
+    key = b'{"$t":"tuple","$v":[' * MAX_DEPTH + b"]}" * MAX_DEPTH
+    with pytest.raises(SerializationError, match="200 levels"):
+        codec.decode(b'[[[{"$t":"dict","$v":[[' + key + b",1]]}]]]")
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a":-Infinity}', '[{"$t":"set","$v":[NaN]}]'])

@@ -71,12 +71,12 @@ def is_deep(value: object, levels: int) -> bool:
 
     Asked level by level, so that the question itself cannot run out of stack.
     """
-    level: list[Any] = [value]
-    for _ in range(levels):
+    level: list[Any] = [(value,)]
+    for _ in range(levels + 1):
         level = [
             inner
             for outer in level
-            for inner in (outer.values() if type(outer) is dict else outer)
+            for inner in ((*outer, *outer.values()) if type(outer) is dict else outer)
             if type(inner) in (list, dict, tuple, set, frozenset)
         ]
         if not level:
