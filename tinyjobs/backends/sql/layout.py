@@ -34,15 +34,19 @@ async def check(connection: Connection, statements: Statements, where: str) -> N
         raise SchemaMissingError(f"{where} has no {statements.prefix}_jobs table yet. Run `manage.py migrate`.")
 
 
-async def write_meta(connection: Connection, statements: Statements) -> None:
-    """Add the meta rows that are missing."""
-    rows = [
+def meta_rows() -> list[tuple[str, str]]:
+    """What a new meta table says."""
+    return [
         ("layout", LAYOUT),
         ("schema_version", str(SCHEMA_VERSION)),
         ("compatible_since", str(COMPATIBLE_SINCE)),
         ("instance", secrets.token_hex(16)),
     ]
-    await connection.many(statements["meta_add"], rows)
+
+
+async def write_meta(connection: Connection, statements: Statements) -> None:
+    """Add the meta rows that are missing."""
+    await connection.many(statements["meta_add"], meta_rows())
 
 
 def meta_ddl(statements: Statements) -> Statement:

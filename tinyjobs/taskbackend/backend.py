@@ -1,0 +1,161 @@
+"""The task backend: what `TASKS[alias]["BACKEND"]` names.
+
+An enqueue writes through Django's own connection, so the job is part of whatever transaction the caller has open, and
+of none when there is none: one statement that commits by itself. Instances are made per thread and hold nothing; what
+they share is in `shared`.
+"""
+
+from collections.abc import Mapping, Sequence
+from inspect import iscoroutinefunction
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage
+from django.tasks import TaskResultStatus
+from django.tasks.backends.base import BaseTaskBackend
+from django.tasks.base import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
+from django.tasks.exceptions import InvalidTask
+from django.utils import timezone
+
+from tinyjobs.core.errors import TinyJobsError
+from tinyjobs.core.inline import finish
+from tinyjobs.core.job import Job
+from tinyjobs.taskbackend import signals
+from tinyjobs.taskbackend.results import (
+    JobResult,
+    moment,
+    new_result,
+    read_executions,
+    read_result,
+    result_of,
+    stored_task,
+)
+from tinyjobs.taskbackend.sending import Draft
+from tinyjobs.taskbackend.shared import Shared, usable
+from tinyjobs.taskbackend.task import Items, Task, check_key, options_of, settle_run_after, split_items
+from tinyjobs.taskbackend.typed import AnyTask
+
+# Functions that Django's rules were asked about once. They live at module level, as long as the process.
+_valid_functions: set[tuple[Any, bool]] = set()
+
+
+class TinyJobsBackend(BaseTaskBackend):
+    """Durable jobs behind `django.tasks`."""
+
+    task_class = Task
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        super().__init__(alias, dict(params))
+        self.params = params
+        self._usable: Shared | None = None
+
+    @property
+    def shared(self) -> Shared:
+        """What all instances of this alias share. Raises `InvalidTaskBackend` when the settings are wrong."""
+        if self._usable is None:
+            self._usable = usable(self.alias, self.params)
+        return self._usable
+
+    # --- validation ---------------------------------------------------------------------------------------------
+
+    def validate_task(self, task: AnyTask) -> None:
+        """Raise `InvalidTask` for a task that this backend cannot run, in Django's words where Django has them."""
+        settle_run_after(task)
+        if not self._is_known_to_be_valid(task):
+            super().validate_task(task)
+            _valid_functions.add((task.func, task.takes_context))
+        if isinstance(task, Task):
+            try:
+                options = options_of(task)
+                check_key(task)
+                if options.codec != "json":
+                    self.shared.codecs.require(options.codec, f"the task {task.module_path}")
+            except TinyJobsError as error:
+                raise InvalidTask(str(error)) from error
+
+    def _is_known_to_be_valid(self, task: AnyTask) -> bool:
+        # The same rules as Django's, without asking again what cannot change about a function.
+        return (
+            (task.func, task.takes_context) in _valid_functions
+            and self.supports_priority
+            and type(task.priority) is int
+            and TASK_MIN_PRIORITY <= task.priority <= TASK_MAX_PRIORITY
+            and (self.supports_async_task or not iscoroutinefunction(task.func))
+            and (not self.queues or task.queue_name in self.queues)
+            and (task.run_after is None or (self.supports_defer and _is_right_kind(task.run_after)))
+        )
+
+    # --- sending ------------------------------------------------------------------------------------------------
+
+    def enqueue(  # type: ignore[override]
+        self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> JobResult:
+        """Keep a job in the caller's transaction, or give back the active job that holds the task's key."""
+        self.validate_task(task)
+        shared = self.shared
+        job, result = Draft(shared, task).one(args, kwargs)
+        kept = finish(shared.store.enqueue(job))
+        if kept.existing:
+            return result_of(shared, kept, read_executions(shared, kept))
+        signals.send(signals.task_enqueued, type(self), result)
+        return result
+
+    def enqueue_many(self, task: AnyTask, items: Items) -> list[JobResult]:
+        """Keep a job for each item, all or none, in their order."""
+        self.validate_task(task)
+        shared = self.shared
+        drafts = Draft(shared, task).many(split_items(items))
+        kept = finish(shared.store.enqueue_many([job for job, _ in drafts]))
+        results = [
+            result_of(shared, job, read_executions(shared, job)) if job.existing else result
+            for job, (_, result) in zip(kept, drafts, strict=True)
+        ]
+        if signals.is_heard(signals.task_enqueued) or signals.is_logged(signals.task_enqueued):
+            for result in results:
+                if not result.existing:
+                    signals.send(signals.task_enqueued, type(self), result)
+        return results
+
+    async def aenqueue_many(self, task: AnyTask, items: Items) -> list[JobResult]:
+        """See `enqueue_many`; runs in the thread that holds the caller's connections."""
+        return await sync_to_async(self.enqueue_many, thread_sensitive=True)(task=task, items=items)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def get_result(self, result_id: str) -> JobResult:
+        """The result as the store, never a replica of it, has it now."""
+        return read_result(self.shared, result_id)
+
+    def running_result(self, job: Job, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobResult:
+        """The result of a job whose attempt has just begun; reads only when there were attempts before it."""
+        shared = self.shared
+        if job.claims > 1:
+            return result_of(shared, job, read_executions(shared, job))
+        sent_at = moment(job.created_at)
+        result = new_result(job.id, sent_at, stored_task(shared, job), self.alias, list(args), dict(kwargs))
+        started = moment(job.started_at or job.created_at)
+        for name, value in (
+            ("status", TaskResultStatus.RUNNING),
+            ("started_at", started),
+            ("last_attempted_at", started),
+            ("worker_ids", [job.worker_id or ""]),
+        ):
+            object.__setattr__(result, name, value)
+        return result
+
+    # --- checks -------------------------------------------------------------------------------------------------
+
+    def check(self, **kwargs: Any) -> list[CheckMessage]:
+        """What the check framework is told about this alias."""
+        from tinyjobs.checks import check_alias
+
+        return check_alias(self)
+
+
+def _is_right_kind(run_after: Any) -> bool:
+    return not django_settings.USE_TZ or timezone.is_aware(run_after)

@@ -1,0 +1,130 @@
+"""From a task and its arguments to a job and its result, once per enqueue: what is the same for every item is
+worked out once, so that a bulk enqueue costs little more per item than its row.
+"""
+
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, Signature, signature
+from typing import Any, cast
+
+from django.tasks.exceptions import InvalidTask
+from django.utils.json import normalize_json
+
+from tinyjobs.core.job import Job
+from tinyjobs.core.options import TaskOptions
+from tinyjobs.taskbackend.resolver import effective_options, sendable
+from tinyjobs.taskbackend.results import JobResult, moment, new_result, run_after_metadata, seconds_of
+from tinyjobs.taskbackend.shared import Shared
+from tinyjobs.taskbackend.task import DEFAULT_OPTIONS, Task, options_of
+from tinyjobs.taskbackend.typed import AnyTask
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_FIXED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Draft:
+    """One enqueue call. Raises `InvalidTask` when a worker would not find the task, and settles the options."""
+
+    __slots__ = ("_check", "_codec", "_common", "_enqueued_at", "_keeps_types", "_now", "_shared", "_task")
+
+    def __init__(self, shared: Shared, task: AnyTask) -> None:
+        path = _sendable_path(shared, task)
+        options = _options(shared, task, path)
+        self._shared = shared
+        self._task = task
+        self._check = _argument_check(shared, task, path)
+        self._codec = shared.codecs.get(options.codec)
+        self._keeps_types = shared.settings.rich_arguments or options.codec != "json"
+        self._now = now = shared.clock.now()
+        self._enqueued_at = moment(now)
+        run_after = task.run_after
+        self._common: dict[str, Any] = {
+            "task": path,
+            "queue": task.queue_name,
+            "priority": task.priority,
+            "max_attempts": options.max_attempts,
+            "run_at": now if run_after is None else seconds_of(run_after),
+            "created_at": now,
+            "key": task.key if isinstance(task, Task) else None,
+            "codec": options.codec,
+            "metadata": None if run_after is None else run_after_metadata(run_after),
+        }
+
+    def one(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Job, JobResult]:
+        """The job for one call."""
+        return self._make(self._shared.ids.make(self._now), args, kwargs)
+
+    def many(self, calls: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[tuple[Job, JobResult]]:
+        """A job for each call, in their order."""
+        ids = self._shared.ids.make_many(self._now, len(calls))
+        return [self._make(job_id, args, kwargs) for job_id, (args, kwargs) in zip(ids, calls, strict=True)]
+
+    def _make(self, job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Job, JobResult]:
+        self._check(args, kwargs)
+        if self._keeps_types:
+            payload = self._codec.encode_call(args, kwargs)
+            decoded, kept_kwargs = self._codec.decode_call(payload)  # the caller may go on changing what it passed
+            kept_args = list(decoded)
+        else:
+            # Django's own rule, without its walk where there is nothing to walk.
+            kept_args = list(args) if _PLAIN.issuperset(map(type, args)) else cast(list[Any], normalize_json(args))
+            kept_kwargs = cast(dict[str, Any], normalize_json(kwargs)) if kwargs else {}
+            payload = self._codec.encode_call(kept_args, kept_kwargs)
+        job = Job(id=job_id, payload=payload, **self._common)
+        shared = self._shared
+        return job, new_result(job_id, self._enqueued_at, self._task, shared.settings.alias, kept_args, kept_kwargs)
+
+
+def _sendable_path(shared: Shared, task: AnyTask) -> str:
+    path = shared.paths.get(task.func)
+    if path is None:
+        reason = sendable(task)
+        if reason is not None:
+            raise InvalidTask(f"The task {task.module_path} cannot be sent, since no worker would find it: {reason}.")
+        path = shared.paths[task.func] = task.module_path
+    return path
+
+
+def _options(shared: Shared, task: AnyTask, path: str) -> TaskOptions:
+    changes = shared.settings.tasks.get(path)
+    if changes is None:
+        return options_of(task) if isinstance(task, Task) else DEFAULT_OPTIONS
+    declared = shared.catalogue.declared(path)
+    if isinstance(task, Task) and isinstance(declared, Task) and task.max_attempts != declared.max_attempts:
+        # Asked for with using(), which is nearer than the settings.
+        changes = {**changes, "max_attempts": task.max_attempts}
+    return effective_options(task, changes)
+
+
+class _ArgumentCheck:
+    """Raises `TypeError` where the call would: a slip is found by its author rather than by a worker."""
+
+    __slots__ = ("_first", "_fixed", "_path", "_required", "_signature")
+
+    def __init__(self, task: AnyTask, path: str) -> None:
+        self._path = path
+        self._first = (None,) if task.takes_context else ()
+        self._signature: Signature | None = signature(task.func)
+        parameters = list(self._signature.parameters.values())
+        own = parameters[len(self._first) :]
+        kinds = {parameter.kind for parameter in own}
+        if kinds == {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}:
+            self._signature = None
+        # Plain functions called by position, the usual case, are told by counting.
+        self._fixed = len(own) if kinds <= set(_FIXED) else -1
+        self._required = sum(1 for parameter in own if parameter.default is Parameter.empty)
+
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        if self._signature is None or (not kwargs and self._required <= len(args) <= self._fixed):
+            return
+        try:
+            self._signature.bind(*self._first, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._path}: {error}") from None
+
+
+def _argument_check(shared: Shared, task: AnyTask, path: str) -> _ArgumentCheck:
+    key = (task.func, task.takes_context)
+    check: _ArgumentCheck | None = shared.argument_checks.get(key)
+    if check is None:
+        check = shared.argument_checks[key] = _ArgumentCheck(task, path)
+    return check

@@ -1,0 +1,172 @@
+"""What all backend instances of one alias share: the store, the codecs, the catalogue of tasks.
+
+Django makes a backend instance per thread and context, so everything that is costly or holds state lives here, once
+per alias, made at first use and kept until the settings change. Safe to use from any thread.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from django.core.signals import setting_changed
+from django.db import connections
+from django.tasks.exceptions import InvalidTaskBackend
+from django.utils.connection import ConnectionDoesNotExist
+
+from tinyjobs.backends.base import Backend
+from tinyjobs.backends.registry import open_backend
+from tinyjobs.backends.sql.backend import SqlBackend
+from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.ids import IdSource
+from tinyjobs.taskbackend.connection import DjangoRunner
+from tinyjobs.taskbackend.resolver import DjangoCatalogue
+from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, option_path, unknown_option
+from tinyjobs.taskbackend.settings import parse as parse_options
+from tinyjobs.taskbackend.vendors import Vendor, find_vendor, supported
+
+_ids = IdSource()
+_lock = threading.RLock()
+_shared: dict[str, "Shared"] = {}
+_parsed: dict[str, tuple[object, BackendSettings | SettingsProblems]] = {}
+_clock: Clock = SystemClock()
+
+
+@dataclass(eq=False)
+class Shared:
+    """One alias at work. `store` runs in the calling thread and never suspends."""
+
+    settings: BackendSettings
+    clock: Clock
+    ids: IdSource = field(default_factory=lambda: _ids)
+    #: The paths of functions whose tasks a worker would find.
+    paths: dict[Any, str] = field(default_factory=dict)
+    argument_checks: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def vendor(self) -> Vendor | None:
+        """The kind of the Django database jobs are in; None for a store of its own."""
+        return None if self.settings.database is None else vendor_of(self.settings)
+
+    @cached_property
+    def home(self) -> Backend:
+        """The store itself: what a worker opens, or, for a Django database, what runs on Django's connections."""
+        settings = self.settings
+        if settings.database is None:
+            return open_url(settings, self.clock)
+        vendor = vendor_of(settings)
+        check_store_options(settings, vendor)
+        runner = DjangoRunner(settings.database)
+        return SqlBackend(vendor.statements, runner, clock=self.clock, returning=vendor.returning)
+
+    @cached_property
+    def store(self) -> Backend:
+        """The store for calls made in this thread."""
+        return self.home if self.settings.database is not None else self.home.inline()
+
+    @cached_property
+    def codecs(self) -> CodecRegistry:
+        """How arguments and results are encoded."""
+        return CodecRegistry(allow_pickle=self.settings.allow_pickle, refuse_pickle=self.settings.refuse_pickle)
+
+    @cached_property
+    def catalogue(self) -> DjangoCatalogue:
+        """The project's tasks."""
+        return DjangoCatalogue(self.settings)
+
+
+def parsed_settings(alias: str, params: Mapping[str, Any]) -> BackendSettings | SettingsProblems:
+    """The settings of an alias, or what is wrong with them. Parsed once, not once per thread."""
+    kept = _parsed.get(alias)
+    if kept is not None and kept[0] is params:
+        return kept[1]
+    found: BackendSettings | SettingsProblems
+    try:
+        found = parse_options(alias, params.get("OPTIONS", {}))
+    except SettingsProblems as problems:
+        found = problems
+    _parsed[alias] = (params, found)
+    return found
+
+
+def shared_for(settings: BackendSettings) -> Shared:
+    """The shared parts of an alias, the same ones for the same settings."""
+    found = _shared.get(settings.alias)
+    if found is not None and found.settings is settings:
+        return found
+    with _lock:
+        found = _shared.get(settings.alias)
+        if found is None or found.settings != settings:
+            found = _shared[settings.alias] = Shared(settings, _clock)
+        return found
+
+
+def vendor_of(settings: BackendSettings) -> Vendor:
+    """The vendor of the database that an alias names; raises when there is no such database or no store for it."""
+    path = option_path(settings.alias, "database")
+    try:
+        name = connections[str(settings.database)].vendor
+    except ConnectionDoesNotExist as error:
+        raise ConfigurationError(f"{path}: DATABASES has no {settings.database!r}.") from error
+    vendor = find_vendor(name)
+    if vendor is None:
+        raise ConfigurationError(
+            f"{path}: DATABASES[{settings.database!r}] is {name}, which cannot hold jobs in this release. What can: "
+            f"{supported()}. Keep jobs in another database of DATABASES, or set {option_path(settings.alias, 'url')}."
+        )
+    return vendor
+
+
+def check_store_options(settings: BackendSettings, vendor: Vendor) -> None:
+    """Refuse options that neither tinyjobs nor the store of that database knows."""
+    problems = [
+        unknown_option(settings.alias, name, vendor.options) for name in settings.store if name not in vendor.options
+    ]
+    if problems:
+        raise SettingsProblems(problems)
+
+
+def open_url(settings: BackendSettings, clock: Clock) -> Backend:
+    """The store that a URL names, not yet connected."""
+    try:
+        return open_backend(str(settings.url), clock=clock, **settings.store)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{option_path(settings.alias, 'url')}: {error}") from error
+
+
+def usable(alias: str, params: Mapping[str, Any]) -> Shared:
+    """The shared parts of an alias whose settings are right; else `InvalidTaskBackend` with all that is wrong."""
+    settings = parsed_settings(alias, params)
+    if isinstance(settings, SettingsProblems):
+        raise InvalidTaskBackend(str(settings)) from settings
+    return shared_for(settings)
+
+
+def use_clock(clock: Clock | None) -> None:
+    """Have every alias tell time by `clock` (None: by the machine's) from here on. For tests."""
+    global _clock
+    _clock = clock or SystemClock()
+    forget()
+
+
+def current_clock() -> Clock:
+    """The clock that all aliases tell time by."""
+    return _clock
+
+
+def forget(**_signal: Any) -> None:
+    """Drop what was made from settings that no longer hold."""
+    with _lock:
+        _shared.clear()
+        _parsed.clear()
+
+
+def _on_setting_changed(*, setting: str, **_signal: Any) -> None:
+    if setting in ("TASKS", "DATABASES", "INSTALLED_APPS", "USE_TZ", "TIME_ZONE"):
+        forget()
+
+
+setting_changed.connect(_on_setting_changed, dispatch_uid="tinyjobs.shared")
