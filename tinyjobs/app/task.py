@@ -129,7 +129,8 @@ class Task[**P, R](Sendable[P]):
     ) -> None:
         self.source = _place(function, name)
         is_coroutine = _is_coroutine(function, self.source)
-        self.name = self._name = check_task_name(name or default_name(function, self.source), f"{self.source}: name")
+        given_name = default_name(function, self.source) if name is None else name
+        self.name = self._name = check_task_name(given_name, f"{self.source}: name")
         self.function = function
         self.options = TaskOptions.parse(given, self.source)
         self.spec = TaskSpec(name=self.name, call=function, options=self.options, is_coroutine=is_coroutine)
