@@ -51,10 +51,17 @@ async def claim_job(
 
 
 async def record(statements: Statements, connection: Connection, outcomes: Sequence[Outcome], now: float) -> list[bool]:
-    """Apply the outcomes whose claim still holds, with their executions. Runs inside the caller's transaction."""
-    packed, binary_results = pack_outcomes(outcomes)
+    """Apply the outcomes whose claim still holds, with their executions. Runs inside the caller's transaction.
+
+    Of outcomes for one and the same claim the first counts and the others are stale, as if they had come later.
+    """
+    first: dict[tuple[str, int], int] = {}
+    for place, outcome in enumerate(outcomes):
+        first.setdefault((outcome.job_id, outcome.claim), place)
+    at = list(first.values())
+    packed, binary_results = pack_outcomes([outcomes[place] for place in at])
     ((held,),) = await connection.fetch(statements["record_held"], [packed])
-    places = set(json.loads(held))
+    places = {at[number] for number in json.loads(held)}
     if places:
         await connection.execute(statements["record_executions"], [packed])
         await connection.execute(statements["record_jobs"], [now, now, packed])

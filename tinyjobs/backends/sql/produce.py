@@ -15,6 +15,8 @@ _TRIES = 3
 #: Rows of one statement run; a bulk enqueue of any size stays a series of bounded statements.
 BATCH = 5_000
 
+type _Identity = tuple[str | None, str | None]
+
 
 async def enqueue(statements: Statements, connection: Connection, job: Job, now: float) -> Job:
     """One insert, and a read of the holder only when its key was taken. No transaction of its own."""
@@ -22,28 +24,35 @@ async def enqueue(statements: Statements, connection: Connection, job: Job, now:
         if await connection.execute(statements["insert"], insert_row(job, now)):
             return job
         holders = await _holders(statements, connection, [job])
-        if job.key in holders:
+        if job.key is not None and job.key in holders:
             return replace(holders[job.key], existing=True)
     raise _undecided(job)
 
 
 async def enqueue_many(statements: Statements, connection: Connection, jobs: Sequence[Job], now: float) -> list[Job]:
     """All of the jobs or none. Keyed jobs are written in key order, so two bulk enqueues cannot deadlock."""
-    first_of = {}
+    first_of: dict[_Identity, Job] = {}
     for job in jobs:
-        first_of.setdefault(job.key or job.id, job)
+        first_of.setdefault(_identity(job), job)
     wanted = sorted(first_of.values(), key=lambda job: job.key or "")
     async with connection.transaction():
         kept = await _insert(statements, connection, wanted, now)
     answers = []
     for job in jobs:
-        answer = kept[job.key or job.id]
+        answer = kept[_identity(job)]
         answers.append(replace(answer, existing=True) if answer.id != job.id else answer)
     return answers
 
 
-async def _insert(statements: Statements, connection: Connection, jobs: Sequence[Job], now: float) -> dict[str, Job]:
-    kept = {job.key or job.id: job for job in jobs}
+def _identity(job: Job) -> _Identity:
+    """What makes two jobs of one call the same: their key; without one nothing does. A key may look like an id."""
+    return (job.key, None) if job.key is not None else (None, job.id)
+
+
+async def _insert(
+    statements: Statements, connection: Connection, jobs: Sequence[Job], now: float
+) -> dict[_Identity, Job]:
+    kept = {_identity(job): job for job in jobs}
     for start in range(0, len(jobs), BATCH):
         missing = list(jobs[start : start + BATCH])
         for _ in range(_TRIES):
@@ -52,8 +61,8 @@ async def _insert(statements: Statements, connection: Connection, jobs: Sequence
                 missing = []
                 break
             holders = await _holders(statements, connection, missing)
-            kept.update(holders)
-            missing = [job for job in missing if job.key and job.key not in holders]
+            kept.update({_identity(holder): holder for holder in holders.values()})
+            missing = [job for job in missing if job.key is not None and job.key not in holders]
             if not missing:
                 break
         if missing:
@@ -62,9 +71,9 @@ async def _insert(statements: Statements, connection: Connection, jobs: Sequence
 
 
 async def _holders(statements: Statements, connection: Connection, jobs: Sequence[Job]) -> dict[str, Job]:
-    keys = json.dumps([job.key for job in jobs if job.key])
+    keys = json.dumps([job.key for job in jobs if job.key is not None])
     found = (job_from_row(row) for row in await connection.fetch(statements["holders"], [keys]))
-    return {job.key: job for job in found if job.key}
+    return {job.key: job for job in found if job.key is not None}
 
 
 def _undecided(job: Job) -> StoreBusyError:

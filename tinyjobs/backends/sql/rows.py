@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tinyjobs.core.errors import DataRefusedError
 from tinyjobs.core.job import Execution, Job, ScheduleState
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.core.transitions import Outcome
@@ -131,15 +132,17 @@ def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, s
     thread can hold up a writer that holds the lock. Each outcome is an array:
     id, claim, status, attempts, hand_backs, run_at, finished_at, result, last_error, then for the execution: status
     (null: none is written), ended_at, error_type, traceback.
+
+    SQLite ends a text taken from JSON at its first NUL, so a result with one travels beside the group, and an error
+    text with one is refused. Half a surrogate pair is left as it is, for the driver to refuse.
     """
     packed = []
     binary = []
     for outcome in outcomes:
         result = None
         if outcome.result is not None:
-            try:
-                result = outcome.result.decode()
-            except UnicodeDecodeError:
+            result = None if b"\0" in outcome.result else _text(outcome.result)
+            if result is None:
                 binary.append((outcome.result, outcome.job_id, outcome.claim))
         execution = outcome.execution
         packed.append(
@@ -159,7 +162,17 @@ def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, s
                 execution and execution.traceback,
             )
         )
-    return json.dumps(packed, separators=(",", ":")), binary
+    text = json.dumps(packed, separators=(",", ":"), ensure_ascii=False)
+    if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for row in packed for value in row):
+        raise DataRefusedError("A NUL character in the text of an outcome, which JSON in SQL cannot carry.")
+    return text, binary
+
+
+def _text(result: bytes) -> str | None:
+    try:
+        return result.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _bytes(value: Any) -> bytes | None:

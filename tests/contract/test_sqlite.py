@@ -1,0 +1,65 @@
+"""The contract on SQLite: a file and the memory, the claim in one statement and in the older form."""
+
+import shutil
+import tempfile
+import unittest
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tinyjobs.backends.base import Backend
+from tinyjobs.backends.registry import open_backend
+from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.inline import finish
+from tinyjobs.testing import BackendContract
+
+
+@cache
+def empty_store() -> bytes:
+    """A store that was just set up, as a file; copying it is much faster than making one for every test."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        store = open_backend(f"sqlite:///{path}", clock=SystemClock()).inline()
+        finish(store.setup())
+        finish(store.close())
+        return path.read_bytes()
+
+
+class SQLiteFileTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+    options: ClassVar[dict[str, Any]] = {}
+
+    async def make_backend(self, clock: Clock) -> Backend:
+        folder = tempfile.mkdtemp(prefix="tinyjobs-contract-")
+        self.addCleanup(shutil.rmtree, folder)
+        self.path = Path(folder) / "jobs.db"
+        self.path.write_bytes(empty_store())
+        return self.open(clock)
+
+    async def another_client(self, backend: Backend, clock: Clock) -> Backend:
+        return self.open(clock)
+
+    def open(self, clock: Clock) -> Backend:
+        return open_backend(f"sqlite:///{self.path}", clock=clock, **self.options)
+
+
+class SQLiteFileSyncTests(SQLiteFileTests):
+    through_sync_face = True
+
+
+class SQLiteOlderFormTests(SQLiteFileTests):
+    options: ClassVar[dict[str, Any]] = {"returning": False}
+
+
+class SQLiteOlderFormSyncTests(SQLiteOlderFormTests):
+    through_sync_face = True
+
+
+class MemoryTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+    independent_clients = False
+
+    async def make_backend(self, clock: Clock) -> Backend:
+        return open_backend("memory://", clock=clock)
+
+
+class MemorySyncTests(MemoryTests):
+    through_sync_face = True

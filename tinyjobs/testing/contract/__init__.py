@@ -1,0 +1,36 @@
+"""What every store promises, as tests. `BackendContract` is the whole of it; see `tinyjobs.testing` for binding it.
+
+The suite speaks to a store through the `Backend` protocol alone. It knows no store, no driver and no runtime.
+"""
+
+from tinyjobs.testing.contract.claiming import ClaimOrder, Claims
+from tinyjobs.testing.contract.control import Control
+from tinyjobs.testing.contract.figures import Figures
+from tinyjobs.testing.contract.groups import Groups
+from tinyjobs.testing.contract.keys import Keys
+from tinyjobs.testing.contract.leases import Leases
+from tinyjobs.testing.contract.listing import Listing
+from tinyjobs.testing.contract.producing import Producing
+from tinyjobs.testing.contract.recording import Fencing, Recording
+from tinyjobs.testing.contract.schedules import Schedules
+from tinyjobs.testing.contract.values import Values
+
+__all__ = ["BackendContract"]
+
+
+class BackendContract(
+    Claims,
+    ClaimOrder,
+    Leases,
+    Recording,
+    Fencing,
+    Groups,
+    Producing,
+    Keys,
+    Control,
+    Listing,
+    Figures,
+    Schedules,
+    Values,
+):
+    """Mix it into an `IsolatedAsyncioTestCase` and write `make_backend` and `another_client`."""
