@@ -1,0 +1,42 @@
+"""This project as a Django task backend, with its management command as the worker."""
+
+from __future__ import annotations
+
+import ours
+from django_program import DjangoProgram
+from measuring import main
+
+
+class Django(DjangoProgram):
+    name = "tinyjobs (Django tasks)"
+    apps = ("tinyjobs",)
+    backend = "tinyjobs.TinyJobsBackend"
+    distribution = "tinyjobs"
+    table = ours.JOBS
+    open_jobs = "status = 'queued'"
+    finished_job = "status = 'success'"
+    attached = ((ours.EXECUTIONS, "job_id"),)
+
+    def _many(self, task: object, calls: list[tuple[object, ...]]) -> None:
+        from django.tasks import task_backends
+
+        task_backends["default"].enqueue_many([(task, call, {}) for call in calls])
+
+    def enqueue_many(self, indexes: range) -> None:
+        self._many(self.stamp, [(index,) for index in indexes])
+
+    def load_noops(self, jobs: int) -> None:
+        self._many(self.noop, [()] * jobs)
+
+    def command(self) -> list[str]:
+        slots = self.arguments.slots
+        flag = "--async-concurrency" if self.kind == "coroutine" else "--concurrency"
+        return ["tinyjobs", "worker", *([flag, str(slots)] if slots else [])]
+
+    def unfinished(self) -> bool:
+        with self.reading() as connection:
+            return ours.unfinished(connection)
+
+
+if __name__ == "__main__":
+    main(Django)
