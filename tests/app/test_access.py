@@ -219,7 +219,9 @@ def test_a_store_without_one_is_called_on_one_background_loop(make_app):
     app = make_app("looponly://")
     task = task_of(app)
     task.enqueue(1)
-    threading.Thread(target=task.enqueue, args=(2,)).start()
+    another = threading.Thread(target=task.enqueue, args=(2,))
+    another.start()
+    another.join()
     assert app.store.threads == {"tinyjobs-loop"}
     assert len(app.store.loops) == 1
 

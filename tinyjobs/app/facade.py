@@ -1,15 +1,15 @@
 """The facade: one object for a program's tasks and its store, usable from threads and from event loops.
 
 Every verb comes twice: `get` blocks, `aget` is awaited. The first call connects; nothing is opened before. It knows a
-store only by its URL and the protocol, and imports the store's driver when the app is made, the worker when one is
-asked for.
+store only by its URL and the protocol, and imports the store's driver when the app is made.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, cast, overload
+from typing import Any, Protocol, Self, Unpack, cast, overload
 
 from tinyjobs.app.access import OpenStore, StoreAccess, refuse_inside_loop
 from tinyjobs.app.producer import Producer, Recipe
@@ -17,6 +17,7 @@ from tinyjobs.app.registry import TaskRegistry
 from tinyjobs.app.settings import AppSettings, refuse_not_built
 from tinyjobs.app.steering import Steering
 from tinyjobs.app.task import Overrides, Task, TaskDeclaration
+from tinyjobs.app.working import AppWorker, Roster
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend
 from tinyjobs.core.clock import Clock
@@ -26,9 +27,9 @@ from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
-
-if TYPE_CHECKING:
-    from tinyjobs.runtime.worker import Worker, WorkerReport
+from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.signals import StopSignals
+from tinyjobs.runtime.worker import Worker, WorkerReport
 
 
 class TaskDecorator(Protocol):
@@ -78,6 +79,7 @@ class TinyJobs(Steering):
         self._producer = Producer(self._access, self._codecs, settings.clock)
         self._registry = TaskRegistry()
         self._hooks = Hooks()
+        self._roster = Roster()
         self._entries = 0
         self._entries_lock = threading.Lock()
 
@@ -156,25 +158,23 @@ class TinyJobs(Steering):
         """What a worker needs of this app."""
         return self._engine_over(self._access.current)
 
-    def worker(self, **settings: Any) -> "Worker":
-        """A worker of this app, for `await worker.run()`. Settings are those of `WorkerSettings`.
+    def worker(self, **settings: Any) -> Worker:
+        """A worker of this app, for `await worker.run()`, which opens a closed app again.
 
-        Opens a closed app again.
+        Settings are those of `WorkerSettings`.
         """
-        from tinyjobs.runtime.settings import WorkerSettings
-        from tinyjobs.runtime.worker import Worker
-
         parsed = WorkerSettings.parse(settings, "app.worker()")
-        return Worker(self._engine_over(self._access.reopen()), parsed)
+        return AppWorker(parsed, self._access, self._roster, self._engine_over)
 
-    def run_worker(self, **settings: Any) -> "WorkerReport":
+    def run_worker(self, **settings: Any) -> WorkerReport:
         """Run a worker in this thread until it is told to stop, by a signal where this is the main thread."""
-        from tinyjobs.runtime.settings import WorkerSettings
-        from tinyjobs.runtime.worker import run_worker
-
         refuse_inside_loop("await app.worker(…).run()")
         parsed = WorkerSettings.parse(settings, "app.run_worker()")
-        return run_worker(self._engine_over(self._access.reopen()), parsed)
+        worker = AppWorker(parsed, self._access, self._roster, self._engine_over)
+        if not parsed.handle_signals:
+            return asyncio.run(worker.run())
+        with StopSignals(worker.stop, worker.force):
+            return asyncio.run(worker.run())
 
     def drain(self, queues: Sequence[str] = (), limit: int | None = None) -> int:
         """Run what is due in this thread, one job at a time, until nothing is due or `limit` jobs have run.
@@ -183,11 +183,16 @@ class TinyJobs(Steering):
         run as in a worker. Raises `UnknownTaskError` for a job that no task of this app can run; it stays queued.
         """
         from tinyjobs.runtime.drain import drain
-        from tinyjobs.runtime.settings import WorkerSettings
 
         served = WorkerSettings.parse({"queues": queues}, "app.drain()").queues
         opened = self._access.connect("await asyncio.to_thread(app.drain)")
-        return drain(self._engine_over(opened), queues=served, limit=limit)
+        this = object()
+        self._roster.enter(this, lambda: None, 0.0)
+        try:
+            return drain(self._engine_over(opened), queues=served, limit=limit)
+        finally:
+            if self._roster.leave(this):
+                self._access.close("await app.aclose()")
 
     def _engine_over(self, opened: OpenStore) -> Engine:
         settings = self._settings
@@ -244,12 +249,19 @@ class TinyJobs(Steering):
         await self._access.aconnect(reopen=True)
 
     def close(self) -> None:
-        """Let go of the store. Later calls raise `AppClosedError` rather than open what nobody would close."""
-        self._access.close("await app.aclose()")
+        """Stop the app's workers, wait for what they run, and let go of the store.
+
+        Later calls raise `AppClosedError` rather than open what nobody would close. Called from inside a job it does
+        not wait: the app closes once its workers have ended.
+        """
+        refuse_inside_loop("await app.aclose()")
+        if self._roster.dismiss():
+            self._access.close("await app.aclose()")
 
     async def aclose(self) -> None:
         """The same from an event loop."""
-        await self._access.aclose()
+        if self._roster.is_idle or await asyncio.to_thread(self._roster.dismiss):
+            await self._access.aclose()
 
     def __enter__(self) -> Self:
         """Connect; blocks may be nested, and the outermost one closes the app."""
