@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "tinyjobs",
+    "tests.taskbackend.shop",
 ]
 
 MIDDLEWARE = [

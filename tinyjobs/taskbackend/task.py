@@ -146,8 +146,8 @@ _DEFAULT_VALUES = tuple(getattr(DEFAULT_OPTIONS, name) for name in _PLAIN_OPTION
 def options_of(task: Task) -> TaskOptions:
     """The options of a task, checked; raises `ConfigurationError` naming the task."""
     values = _plain_values(task)
-    if values == _DEFAULT_VALUES:
-        return DEFAULT_OPTIONS
+    if values == _DEFAULT_VALUES and type(task.max_attempts) is int and task.retry_jitter is True:
+        return DEFAULT_OPTIONS  # True and 1 are equal, so equality alone would let the wrong kind pass
     try:
         return _options(*values)
     except (TypeError, ValueError, UnsupportedCapabilityError):
@@ -155,7 +155,7 @@ def options_of(task: Task) -> TaskOptions:
         return TaskOptions.parse(dict(zip(_PLAIN_OPTIONS, values, strict=True)), f"the task {task.module_path}")
 
 
-@lru_cache(1_024)
+@lru_cache(1_024, typed=True)
 def _options(*values: Any) -> TaskOptions:
     return TaskOptions.parse(dict(zip(_PLAIN_OPTIONS, values, strict=True)), "a task")
 

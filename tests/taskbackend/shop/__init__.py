@@ -1,0 +1,1 @@
+"""A small app whose tasks and rows the tests use."""

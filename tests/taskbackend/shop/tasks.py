@@ -1,0 +1,155 @@
+import threading
+
+from django.db import connection, transaction
+from django.tasks import task as django_task
+from django.utils import timezone, translation
+
+from tests.taskbackend.shop.models import Order
+from tinyjobs import task
+
+ran = []
+
+
+@task
+def noop(*args, **kwargs):
+    pass
+
+
+@django_task
+def plain(*args, **kwargs):
+    """Made by Django's own decorator."""
+    ran.append(("plain", args, kwargs))
+    return [args, kwargs]
+
+
+@task
+def add(a, b=1):
+    return a + b
+
+
+@task(max_attempts=3, timeout=30, retry_on=(ConnectionError,), retry_jitter=False)
+def flaky(times=1):
+    ran.append("flaky")
+    if ran.count("flaky") <= times:
+        raise ConnectionError("not yet")
+    return "done"
+
+
+@task
+def fail(text="no"):
+    raise ValueError(text)
+
+
+@task
+def place_order(name):
+    return Order.objects.create(name=name).pk
+
+
+@task
+def count_orders():
+    return Order.objects.count()
+
+
+@task
+async def acount_orders():
+    return await Order.objects.acount()
+
+
+@task
+async def aadd(a, b):
+    return a + b
+
+
+@task(takes_context=True)
+def tell_context(context, *args):
+    result = context.task_result
+    return [result.id, result.status, context.attempt, result.worker_ids, result.args]
+
+
+@task(takes_context=True)
+async def atell_context(context, *args):
+    return [context.task_result.id, context.attempt]
+
+
+@task
+def not_json():
+    return {1, 2}
+
+
+@task
+def big(size):
+    return "x" * size
+
+
+@task
+def thread_name():
+    return threading.current_thread().name
+
+
+@task
+def spoil_translation():
+    translation.activate("de")
+    timezone.activate("Asia/Tokyo")
+    return translation.get_language()
+
+
+@task
+def language():
+    return [translation.get_language(), timezone.get_current_timezone_name()]
+
+
+@task
+def autocommit_off():
+    connection.set_autocommit(False)
+    Order.objects.create(name="left open")
+
+
+@task
+def enter_atomic_and_raise():
+    transaction.atomic().__enter__()
+    Order.objects.create(name="left inside")
+    raise ValueError("left inside a transaction")
+
+
+@task
+def swallow_inside_atomic():
+    with transaction.atomic():
+        Order.objects.create(name="rolled back")
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT * FROM no_such_table")
+        except Exception:
+            pass
+        try:
+            Order.objects.create(name="broken")
+        except Exception:
+            pass
+
+
+@task
+def close_raw_connection():
+    connection.ensure_connection()
+    connection.connection.close()
+
+
+@task
+def send_another(name):
+    place_order.enqueue(name)
+    return "sent"
+
+
+@task
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@task
+def leave():
+    raise SystemExit(3)
+
+
+def not_a_task(x):
+    return x
+
+
+under_another_name = task(not_a_task)

@@ -1,0 +1,265 @@
+"""The tables in a Django database: what migrate makes, what the models say of it, and what a project without has."""
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db.migrations import Migration
+from django.test import TransactionTestCase, override_settings
+
+from tests.taskbackend.shop import tasks
+from tinyjobs.backends.sqlite.backend import SQLiteBackend
+from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.inline import finish
+from tinyjobs.models import Execution, Job, Limit, Schedule
+from tinyjobs.taskbackend import layout
+from tinyjobs.taskbackend.vendors import find_vendor
+
+MODELS = (Job, Execution, Schedule, Limit)
+AFFINITY = {
+    models.CharField: "TEXT",
+    models.TextField: "TEXT",
+    models.FloatField: "REAL",
+    models.IntegerField: "INTEGER",
+    models.BinaryField: "BLOB",
+    models.ForeignKey: "TEXT",
+}
+
+
+def statements():
+    return find_vendor(connection.vendor).statements
+
+
+def schema():
+    """Every object of ours by name, with the text that made it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE name LIKE 'tinyjobs%%' AND sql IS NOT NULL", ())
+        return dict(cursor.fetchall())
+
+
+def made_by_ddl():
+    return {layout._made_by(statement)[1]: statement.format for statement in statements().schema}
+
+
+class InstalledTests(TransactionTestCase):
+    """With migrations and without them the tables end up the same."""
+
+    def test_the_tables_are_those_of_the_ddl(self):
+        self.assertEqual(schema(), made_by_ddl())
+
+    def test_the_meta_table_tells_the_layout(self):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT key, value FROM tinyjobs_meta", ())
+            meta = dict(cursor.fetchall())
+        self.assertEqual((meta["layout"], meta["schema_version"]), ("tinyjobs-django", "1"))
+
+    def test_the_models_describe_the_columns(self):
+        for model in MODELS:
+            with self.subTest(model=model.__name__), connection.cursor() as cursor:
+                cursor.execute(
+                    f"SELECT name, type, \"notnull\", pk FROM pragma_table_info('{model._meta.db_table}')", ()
+                )
+                real = {name: (kind, bool(notnull)) for name, kind, notnull, _ in cursor.fetchall()}
+                fields = [field for field in model._meta.local_fields if field.column is not None]
+                told = {
+                    field.column: (
+                        next(AFFINITY[kind] for kind in type(field).__mro__ if kind in AFFINITY),
+                        not field.null,
+                    )
+                    for field in fields
+                }
+                self.assertEqual(told, real)
+
+    def test_the_models_describe_the_primary_keys(self):
+        for model in MODELS:
+            with self.subTest(model=model.__name__), connection.cursor() as cursor:
+                found = connection.introspection.get_constraints(cursor, model._meta.db_table)
+                (key,) = (entry["columns"] for entry in found.values() if entry["primary_key"])
+                self.assertEqual([field.column for field in model._meta.pk_fields], key)
+
+    def test_the_models_describe_the_indexes(self):
+        by_ddl = {name: bare(sql) for name, sql in made_by_ddl().items() if " INDEX " in sql}
+
+        self.assertEqual(indexes_made_from_models(), by_ddl)
+
+    @override_settings(MIGRATION_MODULES={})
+    def test_no_migration_is_missing(self):
+        call_command("makemigrations", "tinyjobs", check=True, dry_run=True, verbosity=0)
+
+    def test_the_models_can_be_read(self):
+        result = tasks.add.enqueue(1)
+        job = Job.objects.get(pk=result.id)
+        Execution.objects.create(job=job, claim=1, attempt=1, status="success", worker_id="w", started_at=1.0)
+
+        self.assertEqual(job.executions.get().pk, (job.id, 1))
+        self.assertIn("add", str(job))
+        job.delete()
+        self.assertEqual(Execution.objects.count(), 0)
+
+
+def indexes_made_from_models():
+    editor = connection.schema_editor(collect_sql=True)
+    return {
+        index.name: bare(str(index.create_sql(model, editor)))
+        for model in MODELS
+        for index in (*model._meta.indexes, *model._meta.constraints)
+    }
+
+
+def bare(sql):
+    """The statement without quotes, and without the parentheses that Django puts around some conditions."""
+    head, where, condition = sql.replace('"', "").partition(" WHERE ")
+    return head + where + condition.strip("()")
+
+
+@pytest.fixture
+def scratch(tmp_path, settings, django_db_setup, django_db_blocker):
+    """A database of its own behind the alias `scratch`, empty; with migrations, also in a run without."""
+    settings.MIGRATION_MODULES = {}
+    entry = {**connections[DEFAULT_DB_ALIAS].settings_dict, "NAME": str(tmp_path / "scratch.sqlite3")}
+    connections.settings["scratch"] = entry
+    with django_db_blocker.unblock():
+        yield connections["scratch"]
+        connections["scratch"].close()
+    del connections["scratch"]
+    del connections.settings["scratch"]
+
+
+def migrate(*args, **options):
+    output = io.StringIO()
+    call_command("migrate", *args, database="scratch", stdout=output, **options)
+    return output.getvalue()
+
+
+def names_in(connection):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM sqlite_master WHERE name LIKE 'tinyjobs%%'", ())
+        return {name for (name,) in cursor.fetchall()}
+
+
+def test_migrate_there_and_back(scratch):
+    migrate("tinyjobs")
+    assert names_in(scratch) >= set(made_by_ddl())
+    migrate("tinyjobs", "zero")
+    assert names_in(scratch) == set()
+    migrate("tinyjobs")
+    assert names_in(scratch) >= set(made_by_ddl())
+
+
+def test_migrate_leaves_the_journal_as_it_is(scratch):
+    scratch.settings_dict["OPTIONS"] = {}
+    migrate("tinyjobs")
+    with scratch.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        assert cursor.fetchone() == ("delete",)
+
+
+def test_tables_that_another_program_laid_out_are_taken_over(scratch):
+    store = SQLiteBackend(scratch.settings_dict["NAME"]).inline()
+    finish(store._runner.run(store._install, write=True))
+    finish(store.close())
+
+    migrate("tinyjobs")
+    assert names_in(scratch) >= set(made_by_ddl())
+
+
+def test_tables_of_another_package_are_refused(scratch):
+    with scratch.cursor() as cursor:
+        cursor.execute("CREATE TABLE tinyjobs_meta (key TEXT PRIMARY KEY, value TEXT)")
+        cursor.execute("CREATE TABLE tinyjobs_jobs (id TEXT)")
+        cursor.execute("INSERT INTO tinyjobs_meta VALUES ('schema_version', '3')")
+    with pytest.raises(ConfigurationError, match="did not lay out"):
+        migrate("tinyjobs")
+
+
+def test_a_lost_index_is_reported_and_put_back_by_migrate(scratch, settings):
+    migrate("tinyjobs")
+    settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"database": "scratch"}}}
+    with scratch.cursor() as cursor:
+        cursor.execute("DROP INDEX tinyjobs_jobs_key")
+
+    assert [found.id for found in run_checks(databases=["scratch"]) if "tinyjobs_jobs_key" in found.msg] == [
+        "tinyjobs.W004"
+    ]
+    migrate()
+    assert not [found for found in run_checks(databases=["scratch"]) if "tinyjobs_jobs_key" in found.msg]
+
+
+def test_a_lost_meta_table_heals(scratch):
+    migrate("tinyjobs")
+    with scratch.cursor() as cursor:
+        cursor.execute("DROP TABLE tinyjobs_meta")
+    migrate("tinyjobs")
+    assert "tinyjobs_meta" in names_in(scratch)
+
+
+def test_without_migrations_empty_tables_are_replaced_and_full_ones_completed(scratch, settings):
+    settings.MIGRATION_MODULES = {"tinyjobs": None}
+    with scratch.schema_editor() as editor:
+        for model in MODELS:
+            editor.create_model(model)
+    with scratch.cursor() as cursor:
+        cursor.execute("DROP INDEX tinyjobs_jobs_by_queue")
+        cursor.execute("INSERT INTO tinyjobs_limits (task) VALUES ('kept')")
+    migrate(run_syncdb=True)
+
+    with scratch.cursor() as cursor:
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE name LIKE 'tinyjobs%%'", ())
+        made = dict(cursor.fetchall())
+        cursor.execute("SELECT task, last_at FROM tinyjobs_limits")
+        assert cursor.fetchall() == [("kept", 0.0)]
+    expected = made_by_ddl()
+    assert made["tinyjobs_jobs"] == expected["tinyjobs_jobs"]
+    assert "tinyjobs_jobs_by_queue" in made
+    assert "WITHOUT ROWID" not in made["tinyjobs_limits"]
+
+
+def test_without_migrations_plain_migrate_is_enough(scratch, settings):
+    settings.MIGRATION_MODULES = {"tinyjobs": None}
+    migrate()
+    assert names_in(scratch) >= set(made_by_ddl())
+
+
+def test_a_router_keeps_the_tables_out(scratch, settings):
+    class NotThere:
+        def allow_migrate(self, db, app_label, **hints):
+            return False if app_label == "tinyjobs" else None
+
+    settings.DATABASE_ROUTERS = [NotThere()]
+    migrate("tinyjobs")
+    assert names_in(scratch) == set()
+
+
+def test_a_database_no_store_supports_is_left_alone_and_told_of(scratch, monkeypatch):
+    monkeypatch.setattr(type(scratch), "vendor", "mysql")
+    migrate("tinyjobs")
+    # What it says is asked for directly: pytest-django silences `migrate` in a run without migrations.
+    said = io.StringIO()
+    layout.complete_layout(using="scratch", stdout=said, plan=[(Migration("0001_initial", "tinyjobs"), False)])
+    assert "mysql cannot hold jobs" in said.getvalue()
+    monkeypatch.undo()
+    assert names_in(scratch) == set()
+
+
+def test_the_statements_can_be_read_beforehand(scratch):
+    output = io.StringIO()
+    call_command("sqlmigrate", "tinyjobs", "0001", database="scratch", stdout=output)
+    assert "CREATE TABLE tinyjobs_jobs" in output.getvalue()
+    assert "'tinyjobs-django'" in output.getvalue()
+
+
+def test_nothing_is_asked_of_the_database_when_the_app_loads():
+    code = (
+        "import django; from django.db.backends.base.base import BaseDatabaseWrapper as W\n"
+        "def refuse(self): raise AssertionError('a connection was opened')\n"
+        "W.ensure_connection = refuse\n"
+        "django.setup()\nimport tests.taskbackend.shop.tasks, tinyjobs.models\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings.tools"}
+    )
