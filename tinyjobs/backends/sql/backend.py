@@ -63,6 +63,10 @@ class SqlBackend(BaseBackend):
         self.nudge()
         return kept
 
+    async def holder(self, key: str) -> Job | None:
+        """The active job that holds a key, or None. One read."""
+        return await self._read(produce.holder, key)
+
     async def claim(self, request: ClaimRequest) -> Claimed:
         """A claim without outcomes."""
         recorded = await self.record((), request)
@@ -88,9 +92,9 @@ class SqlBackend(BaseBackend):
         now = self.clock.now()
         return await self._write(consume.reap, now, limit, now)
 
-    async def next_due(self) -> tuple[bool, float | None]:
+    async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
         """One read."""
-        return await self._read(consume.look)
+        return await self._read(consume.look, queues)
 
     async def claim_job(self, job_id: str, *, worker_id: str, lease: float) -> Job | None:
         """One job by its id."""

@@ -70,6 +70,12 @@ async def _insert(
     return kept
 
 
+async def holder(statements: Statements, connection: Connection, key: str) -> Job | None:
+    """The active job that holds a key."""
+    found = await connection.fetch(statements["holders"], [json.dumps([key])])
+    return job_from_row(found[0]) if found else None
+
+
 async def _holders(statements: Statements, connection: Connection, jobs: Sequence[Job]) -> dict[str, Job]:
     keys = json.dumps([job.key for job in jobs if job.key is not None])
     found = (job_from_row(row) for row in await connection.fetch(statements["holders"], [keys]))
