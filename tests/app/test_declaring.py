@@ -1,5 +1,7 @@
 """Declaring tasks: names, options, what is no task, and errors that say where the mistake is."""
 
+import asyncio
+import inspect
 import math
 import os
 import subprocess
@@ -36,6 +38,17 @@ def test_calling_a_task_runs_the_function_and_makes_no_job(app):
 def test_a_task_looks_like_its_function(app):
     task = app.task(sample)
     assert (task.__name__, task.__module__, task.__wrapped__) == ("sample", __name__, sample)
+
+
+def test_an_async_task_is_seen_as_a_coroutine_function(app):
+    task = app.task(coroutine_sample)
+    assert inspect.iscoroutinefunction(task)
+    assert not inspect.iscoroutinefunction(app.task(sample))
+    assert asyncio.run(task()) is None
+
+
+def test_an_app_shows_no_secret_of_its_url(make_app):
+    assert repr(make_app("memory://user:secret@/")) == "<TinyJobs memory, 0 tasks>"
 
 
 def test_the_catalogue_knows_what_is_registered_and_nothing_else(app):

@@ -345,6 +345,10 @@ def test_send_checks_no_signature_but_the_name_and_the_values(app, call):
         call(app, "send", "")
     with pytest.raises(SerializationError, match=r"args\[0\]"):
         call(app, "send", "sample", (object(),))
+    for args, kwargs in [("text", None), (5, None), ((), ["x"]), (None, None)]:
+        with pytest.raises(TypeError, match=r"app\.send\('sample'\): (args|kwargs) is a"):
+            call(app, "send", "sample", args, kwargs)
+    assert len(app.list().jobs) == 1
 
 
 # --- pickle -----------------------------------------------------------------------------------------------------------

@@ -167,6 +167,12 @@ def test_wrong_queues_of_a_drain_are_refused(app, wrong):
         app.drain(queues=wrong)
 
 
+@pytest.mark.parametrize("wrong", [-1, True, 1.5, "2"])
+def test_a_wrong_limit_of_a_drain_is_refused(app, wrong):
+    with pytest.raises(ConfigurationError, match=r"app\.drain\(\): limit"):
+        app.drain(limit=wrong)
+
+
 def test_a_drain_raises_for_a_task_nobody_knows_and_leaves_it_queued(app):
     job = app.send("nobody.knows")
     with pytest.raises(UnknownTaskError, match=r"nobody\.knows"):

@@ -19,12 +19,14 @@ from tinyjobs.app.steering import Steering
 from tinyjobs.app.task import Overrides, Task, TaskDeclaration
 from tinyjobs.app.working import AppWorker, Roster
 from tinyjobs.backends.base import Backend
-from tinyjobs.backends.registry import open_backend
+from tinyjobs.backends.registry import open_backend, scheme_of
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import JSONCodec
+from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
+from tinyjobs.runtime.drain import drain
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
 from tinyjobs.runtime.settings import WorkerSettings
@@ -74,6 +76,7 @@ class TinyJobs(Steering):
                 "unknown_task_max_delay": unknown_task_max_delay,
             }
         )
+        self._scheme = scheme_of(url)
         self._codecs = CodecRegistry(allow_pickle=settings.allow_pickle, refuse_pickle=settings.refuse_pickle)
         self._access = StoreAccess(lambda: open_backend(url, clock=settings.clock, **store_options))
         self._producer = Producer(self._access, self._codecs, settings.clock)
@@ -82,6 +85,10 @@ class TinyJobs(Steering):
         self._roster = Roster()
         self._entries = 0
         self._entries_lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        # Without the rest of the URL, which may hold a password.
+        return f"<TinyJobs {self._scheme}, {len(self.tasks)} tasks>"
 
     # --- tasks --------------------------------------------------------------------------------------------------
 
@@ -126,13 +133,13 @@ class TinyJobs(Steering):
 
         Where the task is registered here, its options hold as in `enqueue`.
         """
-        return self._producer.enqueue(self._sent(name, options), args, kwargs or {})
+        return self._producer.send(self._sent(name, options), args, kwargs)
 
     async def asend(
         self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Overrides]
     ) -> Job:
         """The same from an event loop."""
-        return await self._producer.aenqueue(self._sent(name, options), args, kwargs or {})
+        return await self._producer.asend(self._sent(name, options), args, kwargs)
 
     def _sent(self, name: str, options: Overrides) -> Recipe:
         source = f"app.send({name!r:.300})"
@@ -182,9 +189,8 @@ class TinyJobs(Steering):
         Answers how many ran. Jobs that come due or are enqueued meanwhile run too; a retry waits for its time. Hooks
         run as in a worker. Raises `UnknownTaskError` for a job that no task of this app can run; it stays queued.
         """
-        from tinyjobs.runtime.drain import drain
-
         served = WorkerSettings.parse({"queues": queues}, "app.drain()").queues
+        _check_limit(limit)
         opened = self._access.connect("await asyncio.to_thread(app.drain)")
         this = object()
         self._roster.enter(this, lambda: None, 0.0)
@@ -293,3 +299,8 @@ class TinyJobs(Steering):
         with self._entries_lock:
             self._entries += change
             return self._entries
+
+
+def _check_limit(limit: object) -> None:
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise ConfigurationError(f"app.drain(): limit: {limit!r} is not a number of jobs.")

@@ -52,6 +52,14 @@ class Producer:
         job = self._job(recipe, args, kwargs)
         return await self._access.arun(lambda store: store.enqueue(job))
 
+    def send(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Job:
+        """Keep one job whose arguments were handed in as values, from a thread."""
+        return self.enqueue(recipe, *_as_values(recipe, args, kwargs))
+
+    async def asend(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Job:
+        """Keep one job whose arguments were handed in as values, from an event loop."""
+        return await self.aenqueue(recipe, *_as_values(recipe, args, kwargs))
+
     def enqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
         """Keep all of them or none, from a thread."""
         jobs = self._jobs(recipe, items)
@@ -124,3 +132,14 @@ class Producer:
                 f"{source}: the arguments take {size} bytes, and this store keeps {can.max_payload_bytes} at most. "
                 f"Store the data elsewhere and pass its key."
             )
+
+
+def _as_values(
+    recipe: Recipe, args: object, kwargs: Mapping[str, Any] | None
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    # A text would pass for a sequence of letters, and a single value for nothing at all.
+    if not isinstance(args, tuple | list):
+        raise TypeError(f"{recipe.source}: args is a {type(args).__name__}; one argument is written args=(value,).")
+    if not isinstance(kwargs, Mapping | None):
+        raise TypeError(f"{recipe.source}: kwargs is a {type(kwargs).__name__}, not a mapping of names to values.")
+    return args, kwargs or {}

@@ -145,6 +145,8 @@ class Task[**P, R](Sendable[P]):
             instead=f"await {getattr(function, '__name__', 'task')}.aenqueue(…), or aenqueue_many(…),",
         )
         functools.update_wrapper(self, function, updated=())
+        if is_coroutine:
+            inspect.markcoroutinefunction(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function. No job is made."""

@@ -93,8 +93,15 @@ class Backend(Protocol):
         """Take back jobs whose lease ran out; each as it stands afterwards (queued again, or failed for good)."""
         ...
 
-    async def next_due(self) -> tuple[bool, float | None]:
-        """Look without writing: whether a job is ready now, and when the next delayed one comes due."""
+    async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
+        """Look without writing: whether a job of `queues` is ready (none named: of any), and the next delayed one's time.
+
+        The time is that of the next delayed job of any queue, since whoever claims lets them all in.
+        """
+        ...
+
+    def hurry(self, deadline: float | None) -> None:
+        """Give up waiting for locks or connections by `deadline` (the clock's monotonic seconds); None: as usual."""
         ...
 
     async def wait_for_jobs(self, timeout: float) -> bool:
@@ -212,8 +219,11 @@ class BaseBackend(ABC):
         """See `Backend.reap_expired`."""
 
     @abstractmethod
-    async def next_due(self) -> tuple[bool, float | None]:
+    async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
         """See `Backend.next_due`."""
+
+    def hurry(self, deadline: float | None) -> None:
+        """Nothing to hurry by default."""
 
     async def wait_for_jobs(self, timeout: float) -> bool:
         """No wake-ups by default: the worker polls."""

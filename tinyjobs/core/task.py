@@ -18,12 +18,17 @@ type Around = Callable[[Job], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """A registered task. `call` is what runs: the function itself, or a wrapper that gives it more than arguments."""
+    """A registered task. `call` is what runs: the function itself, or a wrapper that gives it more than arguments.
+
+    `clean_result` turns a return value into the one that is stored, or raises; the job then fails for good, since its
+    function already ran.
+    """
 
     name: str
     call: Callable[..., Any]
     options: TaskOptions = field(default_factory=TaskOptions)
     is_coroutine: bool = False
+    clean_result: Callable[[Any], Any] | None = None
 
     @classmethod
     def of(cls, name: str, function: Callable[..., Any], options: TaskOptions) -> "TaskSpec":

@@ -29,13 +29,19 @@ async def claim(
     jobs = sorted((job_from_row(row) for row in rows), key=_queue_order)
     if len(jobs) >= request.limit > 0:
         return Claimed(jobs)
-    _, next_due = await look(statements, connection)
+    _, next_due = await look(statements, connection, request.queues)
     return Claimed(jobs, next_due)
 
 
-async def look(statements: Statements, connection: Connection) -> tuple[bool, float | None]:
-    """Whether a job is ready, and when the next delayed one comes due. Reads only."""
-    ((ready, next_due),) = await connection.fetch(statements["next_due"])
+async def look(
+    statements: Statements, connection: Connection, queues: Sequence[str] = ()
+) -> tuple[bool, float | None]:
+    """Whether a job of these queues (none: of any) is ready, and when the next delayed one comes due. Reads only."""
+    if queues:
+        rows = await connection.fetch(statements["next_due_of"], [json.dumps(queues)])
+    else:
+        rows = await connection.fetch(statements["next_due"])
+    ((ready, next_due),) = rows
     return bool(ready), next_due
 
 
@@ -101,10 +107,11 @@ async def reap(
     statements: Statements, connection: Connection, expired_before: float, limit: int, now: float
 ) -> list[Job]:
     """Take back jobs whose lease ended before `expired_before`, by the same fenced step that records an outcome."""
+    # Nearly always there is nothing, and a read that finds nothing leaves the write lock alone.
+    if not await connection.fetch(statements["expired"], [expired_before, 1]):
+        return []
     async with connection.transaction():
         rows = await connection.fetch(statements["expired"], [expired_before, limit])
-        if not rows:
-            return []
         outcomes = [transitions.lost(job_from_row(row), now) for row in rows]
         await record(statements, connection, outcomes, now)
         ids = json.dumps([outcome.job_id for outcome in outcomes])

@@ -61,7 +61,7 @@ async def _is_current(connection: Connection, statements: Statements, where: str
         if has_jobs:
             await _heal_meta(connection, statements, where)
         return has_jobs
-    meta = dict(await connection.fetch(statements["meta"]))
+    meta: dict[str, str] = dict(await connection.fetch(statements["meta"]))
     if not meta and has_jobs:
         await _heal_meta(connection, statements, where)
         return True

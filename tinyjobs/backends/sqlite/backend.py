@@ -5,30 +5,22 @@
 caller's thread.
 """
 
+import asyncio
 import threading
 from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Runner
 from tinyjobs.backends.sql.layout import install
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
-from tinyjobs.backends.sqlite.connection import (
-    OLDEST_VERSION,
-    RETURNING_VERSION,
-    OneConnection,
-    SqliteConnection,
-    SqliteSettings,
-    StoreThread,
-    ThreadConnections,
-    library_version,
-)
+from tinyjobs.backends.sqlite.connection import SqliteConnection, SqliteSettings, library_version
+from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check_path, is_in_memory, parse_url
+from tinyjobs.backends.sqlite.runners import OneConnection, StoreThread, ThreadConnections
+from tinyjobs.backends.sqlite.watch import FileWatch, Waiters
 from tinyjobs.core.clock import Clock, SystemClock
-from tinyjobs.core.errors import ConfigurationError, refuse_unknown
 
-OPTIONS = frozenset({"prefix", "busy_timeout", "synchronous", "returning"})
 _PACKAGE = "tinyjobs.backends.sqlite"
-_SYNCHRONOUS = ("NORMAL", "FULL", "EXTRA")
+_SECOND_LOOKS = (0.0, 0.001, 0.004, 0.015)
 
 
 class SQLiteBackend(SqlBackend):
@@ -48,46 +40,39 @@ class SQLiteBackend(SqlBackend):
         synchronous: str = "NORMAL",
         returning: bool | None = None,
     ) -> None:
-        _check_library()
-        clock = clock or SystemClock()
-        self.path = path
-        self.in_memory = path == ":memory:"
+        library = library_version()
+        check_library(library)
+        options = SqliteOptions.parse(
+            prefix=prefix, busy_timeout=busy_timeout, synchronous=synchronous, returning=returning, library=library
+        )
+        self.path = check_path(path)
+        self.in_memory = is_in_memory(path)
         # Waiting for a lock is real time, also for an app whose clock stands still.
         self._settings = SqliteSettings(
             path,
             uri=path.startswith("file:"),
-            busy_timeout=_seconds(busy_timeout, "busy_timeout"),
-            synchronous=_one_of(synchronous, _SYNCHRONOUS, "synchronous"),
+            busy_timeout=options.busy_timeout,
+            synchronous=options.synchronous,
         )
         self._setup_lock = threading.Lock()
         self._is_set_up = False
+        self._waiters = Waiters()
+        self._watch: FileWatch | None = None
+        self._seen_version = -1
         shared = OneConnection(self._open()) if self.in_memory else None
         self._inline: Runner = shared or ThreadConnections(self._open)
         super().__init__(
-            Statements(_PACKAGE, prefix),
+            Statements(_PACKAGE, options.prefix),
             shared or StoreThread(self._open, name=f"tinyjobs-sqlite-{path.rpartition('/')[2]}"),
-            clock=clock,
-            returning=library_version() >= RETURNING_VERSION if returning is None else bool(returning),
+            clock=clock or SystemClock(),
+            returning=options.returning,
         )
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock, **options: Any) -> Self:
         """A store from `sqlite:///path` or `memory://`; options may stand in the URL's query as well."""
-        parts = urlsplit(url)
-        shown = f"the store URL {url!r}"
-        if parts.scheme == "memory":
-            path = ":memory:"
-        elif parts.netloc:
-            raise ConfigurationError(f"{shown} names the host {parts.netloc!r}. Write sqlite:///file with three slashes.")
-        else:
-            path = unquote(parts.path).removeprefix("/")
-        in_query: dict[str, Any] = {} if path.startswith("file:") else dict(parse_qsl(parts.query))
-        if path.startswith("file:") and parts.query:
-            path = f"{path}?{parts.query}"
-        if not path:
-            raise ConfigurationError(f"{shown} names no file. Write for example sqlite:///jobs.db.")
-        refuse_unknown({**in_query, **options}, OPTIONS, shown)
-        return cls(path, clock=clock, **{**in_query, **options})
+        path, merged = parse_url(url, options)
+        return cls(path, clock=clock, **merged)
 
     async def setup(self) -> None:
         """Create the tables, or check that this release can work on those that are there."""
@@ -101,9 +86,46 @@ class SQLiteBackend(SqlBackend):
 
     async def close(self) -> None:
         """Close every connection, also those of other threads."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         await self._runner.close()
         if self._inline is not self._runner:
             await self._inline.close()
+
+    def nudge(self) -> None:
+        """Wake the workers of this process that wait on this store."""
+        self._waiters.nudge()
+
+    async def wait_for_jobs(self, timeout: float) -> bool:
+        """Wait for a nudge, or for a commit of somebody else's; a commit of our own wakes nobody."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + timeout
+        while (left := ends - loop.time()) > 0:
+            future: asyncio.Future[bool] = loop.create_future()
+            self._waiters.add(future)
+            try:
+                if self.in_memory:
+                    _, pending = await asyncio.wait([future], timeout=left)
+                    return not pending
+                self._watch = self._watch or FileWatch(self.path)
+                changed = await self._watch.wait(future, left)
+            finally:
+                was_nudged = future not in self._waiters
+                self._waiters.discard(future)
+            if was_nudged or (changed and await self._others_committed()):
+                return True
+        return False
+
+    async def _others_committed(self) -> bool:
+        # The file is written before the commit can be seen, so a commit may need a second look.
+        for pause in _SECOND_LOOKS:
+            await asyncio.sleep(pause)
+            version = await self._runner.run(_data_version, write=False)
+            if version != self._seen_version:
+                self._seen_version = version
+                return True
+        return False
 
     def hurry(self, deadline: float | None) -> None:
         """End every wait for the write lock by `deadline` (monotonic seconds); None: the busy timeout alone counts."""
@@ -119,23 +141,6 @@ class SQLiteBackend(SqlBackend):
             await install(connection, self.statements, self.path)
 
 
-def _check_library() -> None:
-    if library_version() < OLDEST_VERSION:
-        wanted, found = (".".join(map(str, version)) for version in (OLDEST_VERSION, library_version()))
-        raise ConfigurationError(f"SQLite {found} is too old: tinyjobs needs {wanted} or newer in this Python.")
-
-
-def _seconds(value: object, name: str) -> float:
-    try:
-        seconds = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        seconds = -1.0
-    if not 0 <= seconds < 86_400:
-        raise ConfigurationError(f"{name}: {value!r} is not a number of seconds from 0 to 86400.")
-    return seconds
-
-
-def _one_of(value: object, allowed: tuple[str, ...], name: str) -> str:
-    if not isinstance(value, str) or value.upper() not in allowed:
-        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(allowed)}.")
-    return value.upper()
+async def _data_version(connection: Any) -> int:
+    version: int = connection.data_version()
+    return version

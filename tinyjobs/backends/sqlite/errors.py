@@ -1,4 +1,4 @@
-"""SQLite's errors by the kind of trouble they stand for. With `connection.py` the only place that imports the driver."""
+"""SQLite's errors by the kind of trouble they stand for. Beside `connection.py` the only importer of the driver."""
 
 import sqlite3
 

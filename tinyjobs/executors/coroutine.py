@@ -1,0 +1,96 @@
+"""Coroutine tasks run on the worker's own event loop, each as an asyncio task, with a timeout that really cuts.
+
+Whatever a task's own code raises, `SystemExit` included, ends that run and nothing else. Knows no store.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from tinyjobs.core.context import running_job
+from tinyjobs.core.errors import JobTimeout
+from tinyjobs.executors.call import Call, Deliver, End, Ending
+
+
+class CoroutineExecutor:
+    """Runs up to `slots` calls at once on the running loop."""
+
+    def __init__(self, slots: int, deliver: Deliver, monotonic: Callable[[], float]) -> None:
+        self._slots = slots
+        self._deliver = deliver
+        self._monotonic = monotonic
+        self._tasks: dict[asyncio.Task[None], Call] = {}
+        self._is_cutting = False
+
+    @property
+    def free(self) -> int:
+        """Slots without a running call."""
+        return self._slots - len(self._tasks)
+
+    def running(self) -> list[Call]:
+        """The calls under way."""
+        return list(self._tasks.values())
+
+    def start(self, call: Call) -> None:
+        """Begin a call; its ending is delivered on this loop."""
+        task = asyncio.get_running_loop().create_task(self._run(call))
+        self._tasks[task] = call
+
+    def cut(self) -> None:
+        """Cancel every call under way; each ends as cut short, unless it ends otherwise first."""
+        self._is_cutting = True
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def _run(self, call: Call) -> None:
+        running_job.set(call.job)
+        began = self._monotonic()
+        timeout = call.spec.options.timeout
+        limit = asyncio.timeout(timeout) if timeout is not None else None
+        try:
+            value = await self._invoke(call, limit)
+            end, error = End.RETURNED, None
+        except BaseException as caught:
+            value, error = None, caught
+            end = self._end_of(caught, limit)
+            if end is End.TIMED_OUT:
+                error = JobTimeout(f"ran longer than its timeout of {timeout:g} s")
+                error.__cause__ = caught
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.pop(task, None)
+        self._deliver([Ending(call, end, self._monotonic() - began, value, error)])
+
+    async def _invoke(self, call: Call, limit: asyncio.Timeout | None) -> object:
+        if call.around is None and limit is None:
+            return await call.spec.call(*call.args, **call.kwargs)
+        async with _Both(call, limit):
+            return await call.spec.call(*call.args, **call.kwargs)
+
+    def _end_of(self, caught: BaseException, limit: asyncio.Timeout | None) -> End:
+        if limit is not None and limit.expired() and isinstance(caught, TimeoutError | asyncio.CancelledError):
+            return End.TIMED_OUT
+        if self._is_cutting and isinstance(caught, asyncio.CancelledError):
+            return End.CUT
+        return End.RAISED
+
+
+class _Both:
+    """The timeout and what goes around a call, entered together: the clean-up is inside the limit as well."""
+
+    def __init__(self, call: Call, limit: asyncio.Timeout | None) -> None:
+        self._around = call.around(call.job) if call.around else None
+        self._limit = limit
+
+    async def __aenter__(self) -> None:
+        if self._limit is not None:
+            await self._limit.__aenter__()
+        if self._around is not None:
+            self._around.__enter__()
+
+    async def __aexit__(self, *exc: object) -> None:
+        try:
+            if self._around is not None:
+                self._around.__exit__(*exc)  # type: ignore[arg-type]
+        finally:
+            if self._limit is not None:
+                await self._limit.__aexit__(*exc)  # type: ignore[arg-type]

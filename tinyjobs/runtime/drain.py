@@ -1,0 +1,214 @@
+"""Run what is due right here, without a worker: for tests, scripts and eager calls.
+
+Synchronous: the store's inline twin, plain functions in the calling thread, coroutines by whatever the caller hands
+in. It makes no loop and no thread of its own, but for a function with a timeout, which cannot be timed out in the
+thread that waits for it. One job at a time, in queue order, decided by the same code as under a worker.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+from tinyjobs.core.context import running_job
+from tinyjobs.core.errors import JobTimeout, UnknownTaskError
+from tinyjobs.core.inline import finish
+from tinyjobs.core.job import ClaimRequest, Held, Job
+from tinyjobs.core.status import JobStatus
+from tinyjobs.executors.call import Call, End, Ending
+from tinyjobs.executors.thread import run_call
+from tinyjobs.runtime.attempt import Conclusion, conclude, hand_back, prepare
+from tinyjobs.runtime.engine import Engine
+from tinyjobs.runtime.hooks import tell_now
+from tinyjobs.runtime.worker import make_worker_id
+
+#: A drain's job is leased for this long and the lease renewed at a third of it by `LeaseRenewal`.
+LEASE = 60.0
+
+type RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
+type Savepoint = Callable[[], AbstractContextManager[object]]
+
+
+def run_on_own_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The default way to run a coroutine task: on an event loop of its own, in this thread."""
+    return asyncio.run(coroutine)
+
+
+class Drain:
+    """Runs due jobs of an engine one after another. `keeps_lease` False: the caller's transaction hides the jobs."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        run_coroutine: RunCoroutine = run_on_own_loop,
+        savepoint: Savepoint = nullcontext,
+        in_own_thread: bool = True,
+        keeps_lease: bool = True,
+    ) -> None:
+        self._engine = engine
+        self._store = engine.store.inline()
+        self._run_coroutine = run_coroutine
+        self._savepoint = savepoint
+        self._in_own_thread = in_own_thread
+        self._keeps_lease = keeps_lease
+        self._worker_id = make_worker_id()
+
+    def run(self, *, queues: Sequence[str] = (), limit: int | None = None) -> int:
+        """Run due jobs until none is left, or `limit` were run; how many. What a job enqueues for now runs too.
+
+        Raises `UnknownTaskError` for a job no task here can run, and leaves that job queued.
+        """
+        done = 0
+        while limit is None or done < limit:
+            request = ClaimRequest(worker_id=self._worker_id, limit=1, lease=LEASE, queues=tuple(queues))
+            claimed = finish(self._store.claim(request)).jobs
+            if not claimed:
+                break
+            self._run_claimed(claimed[0])
+            done += 1
+        return done
+
+    def run_one(self, job_id: str) -> Job | None:
+        """Run this one job if it is queued and due; the job as it stands afterwards, or None when it was not."""
+        job = finish(self._store.claim_job(job_id, worker_id=self._worker_id, lease=LEASE))
+        return self._run_claimed(job) if job is not None else None
+
+    def _run_claimed(self, job: Job) -> Job:
+        prepared = prepare(self._engine, job)
+        if isinstance(prepared, Conclusion):
+            if prepared.error is None:
+                finish(self._store.record([hand_back(self._engine, job).outcome]))
+                raise UnknownTaskError(
+                    f"job {job.id} names the task {job.task!r}, which is not registered here; it stays queued"
+                )
+            return self._record(prepared)
+        tell_now(self._engine.hooks.on_start, job, await_=self._run_coroutine)
+        try:
+            with LeaseRenewal(self._engine, job) if self._keeps_lease else nullcontext():
+                ending = self._call(prepared)
+        except BaseException:
+            # A real Ctrl-C, not the task's own: the job goes back as if it had not been taken.
+            finish(self._store.record([hand_back(self._engine, job).outcome]))
+            raise
+        return self._record(conclude(self._engine, ending))
+
+    def _call(self, call: Call) -> Ending:
+        if call.spec.is_coroutine:
+            return self._call_coroutine(call)
+        if call.spec.options.timeout is None or not self._in_own_thread:
+            return self._guarded(call)
+        return _call_with_timeout(self._engine, call, call.spec.options.timeout)
+
+    def _guarded(self, call: Call) -> Ending:
+        try:
+            with self._savepoint():
+                ending = run_call(call, self._engine.clock.monotonic)
+                if ending.end is End.RAISED:
+                    raise _Undo(ending)
+        except _Undo as undo:
+            return undo.ending
+        if isinstance(ending.error, KeyboardInterrupt):
+            raise ending.error
+        return ending
+
+    def _call_coroutine(self, call: Call) -> Ending:
+        inner = call.spec
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            running_job.set(call.job)
+            return self._run_coroutine(_limited(inner.call(*args, **kwargs), inner.options.timeout))
+
+        plain = Call(call.job, replace(inner, call=run, is_coroutine=False), call.args, call.kwargs, call.around)
+        ending = self._guarded(plain)
+        ending.call = call
+        if isinstance(ending.error, JobTimeout):
+            ending.end = End.TIMED_OUT
+        return ending
+
+    def _record(self, conclusion: Conclusion) -> Job:
+        recorded = finish(self._store.record([conclusion.outcome]))
+        if 0 in recorded.refused:
+            raise recorded.refused[0]
+        job = conclusion.recorded_job()
+        if not recorded.applied[0]:
+            return finish(self._store.get(job.id)) or job
+        hooks = self._engine.hooks
+        if conclusion.error is not None:
+            tell_now(hooks.on_failure, job, conclusion.error, conclusion.will_retry, await_=self._run_coroutine)
+        elif conclusion.outcome.status is JobStatus.SUCCESS:
+            tell_now(hooks.on_success, job, conclusion.value, conclusion.seconds, await_=self._run_coroutine)
+        return job
+
+
+class LeaseRenewal:
+    """Renews the lease of one job from a thread of its own while the block runs."""
+
+    def __init__(self, engine: Engine, job: Job) -> None:
+        self._engine = engine
+        self._held = Held(job.id, job.claims)
+        self._stopped = threading.Event()
+        self._thread: threading.Timer | None = None
+
+    def __enter__(self) -> None:
+        self._thread = threading.Timer(LEASE / 3, self._run)
+        self._thread.daemon = True
+        self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.cancel()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            finish(self._engine.store.inline().heartbeat([self._held], LEASE))
+            self._stopped.wait(LEASE / 3)
+
+
+class _Undo(Exception):
+    """Carries a failed ending out of the savepoint, which it rolls back on its way."""
+
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
+
+
+async def _limited(coroutine: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
+    if timeout is None:
+        return await coroutine
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await coroutine
+    except TimeoutError as error:
+        if limit.expired():
+            raise JobTimeout(f"ran longer than its timeout of {timeout:g} s") from error
+        raise
+
+
+def _call_with_timeout(engine: Engine, call: Call, timeout: float) -> Ending:
+    """Run a function in a thread of its own, waiting `timeout` seconds for it; later it is left behind."""
+    endings: list[Ending] = []
+    thread = threading.Thread(
+        target=lambda: endings.append(run_call(call, engine.clock.monotonic)),
+        name=f"tinyjobs-drain-{call.spec.name}",
+        daemon=True,
+    )
+    thread.start()
+    thread.join(min(timeout, threading.TIMEOUT_MAX))
+    if endings:
+        return endings[0]
+    error = JobTimeout(f"ran longer than its timeout of {timeout:g} s")
+    return Ending(call, End.TIMED_OUT, timeout, None, error)
+
+
+def drain(engine: Engine, *, queues: Sequence[str] = (), limit: int | None = None) -> int:
+    """Run what is due, the plain way; see `Drain`."""
+    return Drain(engine).run(queues=queues, limit=limit)
+
+
+def run_one(engine: Engine, job_id: str) -> Job | None:
+    """Run one job, the plain way; see `Drain.run_one`."""
+    return Drain(engine).run_one(job_id)

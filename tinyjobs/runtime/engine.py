@@ -1,0 +1,26 @@
+"""What a worker, a drain and an eager call have in common: the store, the tasks, the codecs, the clock, the hooks."""
+
+from dataclasses import dataclass, field
+from random import Random, SystemRandom
+
+from tinyjobs.backends.base import Backend
+from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.task import Around, Catalogue
+from tinyjobs.runtime.hooks import Hooks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The parts a job needs to be run. `around` is entered in the thread or asyncio task that runs each job."""
+
+    store: Backend
+    catalogue: Catalogue
+    codecs: CodecRegistry = field(default_factory=CodecRegistry)
+    clock: Clock = field(default_factory=SystemClock)
+    random: Random = field(default_factory=SystemRandom)
+    hooks: Hooks = field(default_factory=Hooks)
+    around: Around | None = None
+    max_result_bytes: int | None = None
+    unknown_task_delay: float = 60.0
+    unknown_task_max_delay: float = 3_600.0

@@ -1,0 +1,174 @@
+"""Outcomes on their way to the store. While one write is in flight the next group collects here.
+
+Bounds a group, remembers which outcomes were already sent once, and settles those whose answer was lost by asking
+for the execution of that very claim. Tells the hooks after the commit. Makes no claim and starts no job.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from tinyjobs.core.job import Held, Recorded
+from tinyjobs.core.status import JobStatus
+from tinyjobs.runtime.attempt import Conclusion, refused
+from tinyjobs.runtime.engine import Engine
+from tinyjobs.runtime.hooks import HookRunner
+
+logger = logging.getLogger("tinyjobs.worker")
+
+GROUP = 256
+GROUP_BYTES = 8 * 1024 * 1024
+
+
+class Recorder:
+    """Collects conclusions and settles what the store says of them. Counts what ended, for the worker's report."""
+
+    def __init__(self, engine: Engine, hooks: HookRunner) -> None:
+        self._engine = engine
+        self._hooks = hooks
+        self._pending: deque[Conclusion] = deque()
+        self._in_flight: list[Conclusion] = []
+        self._in_doubt: set[tuple[str, int]] = set()
+        self.succeeded = 0
+        self.failed = 0
+        self.retried = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def add(self, conclusion: Conclusion) -> None:
+        """Hand in an outcome."""
+        self._pending.append(conclusion)
+
+    def held(self) -> list[Held]:
+        """The claims whose outcome is not yet recorded: their leases must hold. Callable from any thread."""
+        # Copied in one step each, since the loop's thread goes on while the lease keeper asks.
+        unconfirmed = list(self._pending) + list(self._in_flight)
+        return [Held(entry.outcome.job_id, entry.outcome.claim) for entry in unconfirmed]
+
+    def take(self) -> list[Conclusion]:
+        """The next group: 256 outcomes or 8 MB at most, in the order of their job ids."""
+        group: list[Conclusion] = []
+        size = 0
+        while self._pending and len(group) < GROUP and (not group or size < GROUP_BYTES):
+            conclusion = self._pending.popleft()
+            size += conclusion.outcome.size
+            group.append(conclusion)
+        # Every writer goes through the rows in the same order, so two groups can never wait for each other in a ring.
+        group.sort(key=lambda conclusion: conclusion.outcome.job_id)
+        self._in_flight = group
+        return group
+
+    def put_back(self, group: Sequence[Conclusion], *, in_doubt: bool) -> None:
+        """The write did not answer: the group goes first next time. `in_doubt` says that it may have landed."""
+        self._pending.extendleft(reversed(group))
+        self._in_flight = []
+        if in_doubt:
+            self._in_doubt.update((entry.outcome.job_id, entry.outcome.claim) for entry in group)
+
+    async def settle(self, group: Sequence[Conclusion], recorded: Recorded) -> None:
+        """Take the store's answer: count, log and tell the hooks of what was applied; warn of what came too late."""
+        self._in_flight = []
+        for place, conclusion in enumerate(group):
+            if place in recorded.refused:
+                self._refused(conclusion, recorded.refused[place])
+            elif recorded.applied[place] or await self._landed_before(conclusion):
+                self._applied(conclusion)
+            else:
+                self._stale(conclusion)
+
+    def _applied(self, conclusion: Conclusion) -> None:
+        hooks = self._engine.hooks
+        if conclusion.error is not None:
+            self.retried += conclusion.will_retry
+            self.failed += not conclusion.will_retry
+            _log_failure(conclusion)
+            if hooks.on_failure:
+                self._hooks.add(hooks.on_failure, conclusion.recorded_job(), conclusion.error, conclusion.will_retry)
+        elif conclusion.outcome.status is JobStatus.SUCCESS:
+            self.succeeded += 1
+            if logger.isEnabledFor(logging.DEBUG):
+                _log_success(conclusion)
+            if hooks.on_success:
+                self._hooks.add(hooks.on_success, conclusion.recorded_job(), conclusion.value, conclusion.seconds)
+
+    async def _landed_before(self, conclusion: Conclusion) -> bool:
+        claim = (conclusion.outcome.job_id, conclusion.outcome.claim)
+        if claim not in self._in_doubt:
+            return False
+        self._in_doubt.discard(claim)
+        expected = conclusion.outcome.execution
+        found = await self._engine.store.executions(claim[0])
+        return expected is not None and any(
+            entry.claim == expected.claim and entry.status is expected.status for entry in found
+        )
+
+    def _stale(self, conclusion: Conclusion) -> None:
+        logger.warning(
+            "the outcome of job %s (%s) came too late and was refused: its lease was lost, or it was cancelled",
+            conclusion.job.id,
+            conclusion.job.task,
+            extra=_facts(conclusion),
+        )
+
+    def _refused(self, conclusion: Conclusion, reason: Exception) -> None:
+        logger.error(
+            "the store refuses the outcome of job %s (%s), which is recorded as failed instead: %s",
+            conclusion.job.id,
+            conclusion.job.task,
+            reason,
+            extra=_facts(conclusion),
+        )
+        if not conclusion.is_fallback:
+            self.add(refused(self._engine, conclusion, reason))
+
+
+def _facts(conclusion: Conclusion) -> dict[str, object]:
+    job = conclusion.job
+    return {
+        "job_id": job.id,
+        "task": job.task,
+        "queue": job.queue,
+        "attempt": job.attempts,
+        "worker_id": job.worker_id,
+        "duration_ms": round(conclusion.seconds * 1000, 3),
+    }
+
+
+def _log_success(conclusion: Conclusion) -> None:
+    job = conclusion.job
+    logger.debug("job %s (%s) succeeded in %.3f s", job.id, job.task, conclusion.seconds, extra=_facts(conclusion))
+
+
+def _log_failure(conclusion: Conclusion) -> None:
+    job, outcome = conclusion.job, conclusion.outcome
+    facts = _facts(conclusion)
+    facts["error"] = outcome.execution.error_type if outcome.execution else None
+    facts["error_message"] = outcome.last_error
+    facts["will_retry"] = conclusion.will_retry
+    if conclusion.will_retry:
+        logger.warning(
+            "job %s (%s) failed at attempt %d of %d and runs again: %s",
+            job.id,
+            job.task,
+            job.attempts,
+            job.max_attempts,
+            _short(outcome.last_error),
+            extra=facts,
+        )
+        return
+    facts["traceback"] = outcome.execution.traceback if outcome.execution else None
+    logger.error(
+        "job %s (%s) failed for good at attempt %d of %d: %s",
+        job.id,
+        job.task,
+        job.attempts,
+        job.max_attempts,
+        _short(outcome.last_error),
+        extra=facts,
+    )
+
+
+def _short(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= 300 else line[:297] + "..."

@@ -1,0 +1,55 @@
+"""SIGINT and SIGTERM for a worker that owns its process.
+
+The first asks for a clean stop. The second ends the waiting: coroutines are cut and given back. When the event loop
+does not answer that within a second, or at a third press, the process ends at once with status 130 and leaves its
+jobs to the reaper. Handlers are installed on the main thread only, and what was there before is put back.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+EXIT_STATUS = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 1.0
+
+
+class StopSignals:
+    """Installs the handlers for the length of a `with` block. `presses` counts the signals taken."""
+
+    def __init__(self, stop: Callable[[], None], force: Callable[[threading.Event], None]) -> None:
+        self._stop = stop
+        self._force = force
+        self._previous: dict[signal.Signals, Any] = {}
+        self.presses = 0
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._previous[number] = signal.signal(number, self._press)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._previous.items():
+            # A handler set outside Python reads as None and cannot be put back from here.
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        self._previous.clear()
+
+    def _press(self, number: int, frame: FrameType | None) -> None:
+        self.presses += 1
+        if self.presses == 1:
+            self._stop()
+        elif self.presses == 2:
+            answered = threading.Event()
+            self._force(answered)
+            threading.Thread(target=_leave_unless, args=(answered,), daemon=True).start()
+        else:
+            os._exit(EXIT_STATUS)
+
+
+def _leave_unless(answered: threading.Event) -> None:
+    if not answered.wait(_PATIENCE):
+        os._exit(EXIT_STATUS)

@@ -1,0 +1,70 @@
+"""What every worker does beside running jobs: it takes back the jobs of workers that vanished.
+
+Built in and stateless: recovery depends on the job's row alone, so nothing can lock it out. The worker whose pass
+fails a job for good tells the hooks, once, since nobody else is left to.
+"""
+
+import asyncio
+import logging
+
+from tinyjobs.core.errors import WorkerLost
+from tinyjobs.core.job import Job
+from tinyjobs.core.status import JobStatus
+from tinyjobs.core.trouble import Backoff, is_transient
+from tinyjobs.runtime.engine import Engine
+from tinyjobs.runtime.hooks import HookRunner
+
+logger = logging.getLogger("tinyjobs.upkeep")
+
+_BATCH = 500
+
+
+class Upkeep:
+    """The reaper's loop. `on_returned` is called when jobs came back to the queue."""
+
+    def __init__(self, engine: Engine, interval: float, hooks: HookRunner) -> None:
+        self._engine = engine
+        self._interval = interval
+        self._hooks = hooks
+        self._trouble = Backoff(first=0.25, ceiling=max(interval, 1.0))
+
+    async def run(self) -> None:
+        """Pass after pass until cancelled. A failing pass is reported once, and tried again."""
+        while True:
+            try:
+                await self.reap()
+            except Exception as error:
+                self._engine.hooks.report("upkeep", error)
+                if self._trouble.failures == 0:
+                    level = logging.WARNING if is_transient(error) else logging.ERROR
+                    logger.log(level, "expired leases could not be looked for, trying again: %s", error)
+                await asyncio.sleep(self._trouble.failed())
+                continue
+            if self._trouble.succeeded():
+                logger.info("expired leases are looked for again")
+            # Spread out, so that workers started together do not all look at the same moment.
+            await asyncio.sleep(self._interval * (0.75 + self._engine.random.random() / 2))
+
+    async def reap(self) -> int:
+        """Take back every job whose lease ran out; how many there were."""
+        total = 0
+        while True:
+            jobs = await self._engine.store.reap_expired(_BATCH)
+            for job in jobs:
+                self._tell(job)
+            total += len(jobs)
+            if len(jobs) < _BATCH:
+                return total
+
+    def _tell(self, job: Job) -> None:
+        failed = job.status is JobStatus.FAILED
+        logger.warning(
+            "job %s (%s) was taken back: its worker vanished at attempt %d of %d; it %s",
+            job.id,
+            job.task,
+            job.attempts,
+            job.max_attempts,
+            "has failed for good" if failed else "is queued again",
+            extra={"job_id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempts},
+        )
+        self._hooks.add(self._engine.hooks.on_failure, job, WorkerLost(job.last_error or ""), not failed)
