@@ -48,7 +48,7 @@ def test_an_async_task_is_seen_as_a_coroutine_function(app):
 
 
 def test_an_app_shows_no_secret_of_its_url(make_app):
-    assert repr(make_app("memory://user:secret@/")) == "<TinyJobs memory, 0 tasks>"
+    assert repr(make_app("looponly://user:secret@host/")) == "<TinyJobs looponly, 0 tasks>"
 
 
 def test_the_catalogue_knows_what_is_registered_and_nothing_else(app):

@@ -1,5 +1,6 @@
 """Options hold where they matter: at the first run and at every retry, the enqueue's value before the task's."""
 
+import asyncio
 import math
 from datetime import UTC, datetime
 
@@ -126,7 +127,8 @@ def test_higher_priorities_run_first_and_equal_ones_in_order(app, clock):
 
 @pytest.mark.parametrize("timeout", [None, 0.5, 10**12])
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_a_timeout_that_is_not_over_kills_nothing(app, timeout, kind):
+@pytest.mark.parametrize("how", ["drain", "worker"])
+def test_a_timeout_that_is_not_over_kills_nothing(app, timeout, kind, how):
     if kind == "plain":
 
         @app.task(name="quick", timeout=timeout)
@@ -138,7 +140,10 @@ def test_a_timeout_that_is_not_over_kills_nothing(app, timeout, kind):
         async def quick(): ...
 
     job = quick.enqueue()
-    assert app.drain() == 1
+    if how == "drain":
+        assert app.drain() == 1
+    else:
+        app.run_worker(until_empty=True, handle_signals=False)
     assert app.get(job).status is JobStatus.SUCCESS
 
 
@@ -150,8 +155,6 @@ def test_a_timeout_that_would_kill_at_once_is_refused(app, timeout):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_attempt_that_times_out_counts(app, clock, times):
-    import asyncio
-
     @app.task(name="endless", timeout=0.01, max_attempts=times, **FAILS)
     async def endless():
         await asyncio.Event().wait()
