@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tinyjobs.core.context import current_job
 from tinyjobs.core.errors import AppClosedError, ConfigurationError, UnknownTaskError
 from tinyjobs.core.status import JobStatus
 
@@ -151,6 +152,21 @@ def test_a_drain_runs_plain_functions_in_the_calling_thread(app):
     app.tasks["note"].enqueue()
     app.drain()
     assert threads == [threading.current_thread()]
+
+
+def test_a_drain_runs_its_coroutines_on_one_loop_each_as_its_own_job(app):
+    loops, jobs = set(), []
+
+    @app.task(name="note")
+    async def note():
+        loops.add(asyncio.get_running_loop())
+        jobs.append(current_job().id)
+
+    sent = note.enqueue_many([()] * 3)
+    assert app.drain() == 3
+    assert len(loops) == 1
+    assert jobs == [job.id for job in sent]
+    assert current_job() is None
 
 
 def test_a_drain_keeps_to_the_queues_it_was_given(app):

@@ -7,6 +7,7 @@ store only by its URL and the protocol, and imports the store's driver when the 
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from random import Random
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack, cast, overload
@@ -26,7 +27,7 @@ from tinyjobs.core.codecs.tagged import JSONCodec
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
-from tinyjobs.runtime.drain import drain
+from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
 from tinyjobs.runtime.settings import WorkerSettings
@@ -195,7 +196,13 @@ class TinyJobs(Steering):
         this = object()
         self._roster.enter(this, lambda: None, 0.0)
         try:
-            return drain(self._engine_over(opened), queues=served, limit=limit)
+            # One loop for all of it, so that what a coroutine task keeps between jobs stays usable.
+            with asyncio.Runner() as runner:
+                drain = Drain(
+                    self._engine_over(opened),
+                    run_coroutine=lambda coroutine: runner.run(coroutine, context=copy_context()),
+                )
+                return drain.run(queues=served, limit=limit)
         finally:
             if self._roster.leave(this):
                 self._access.close("await app.aclose()")
