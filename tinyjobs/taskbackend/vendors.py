@@ -10,6 +10,7 @@ from functools import cache
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite import connection as sqlite_connection
 from tinyjobs.backends.sqlite import errors as sqlite_errors
+from tinyjobs.backends.sqlite import options as sqlite_options
 
 #: The prefix of the tables in a Django database: the one that the models describe.
 PREFIX = DEFAULT_PREFIX
@@ -36,7 +37,7 @@ _VENDORS = {
         name="sqlite",
         package="tinyjobs.backends.sqlite",
         translate=sqlite_errors.translate,
-        returning=sqlite_connection.library_version() >= sqlite_connection.RETURNING_VERSION,
+        returning=sqlite_connection.library_version() >= sqlite_options.RETURNING_VERSION,
         options=frozenset({"busy_timeout", "synchronous", "returning"}),
     ),
 }

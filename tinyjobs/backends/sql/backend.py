@@ -98,7 +98,7 @@ class SqlBackend(BaseBackend):
 
     async def claim_job(self, job_id: str, *, worker_id: str, lease: float) -> Job | None:
         """One job by its id."""
-        return await self._write(consume.claim_job, job_id, worker_id, lease, self.clock.now())
+        return await self._write(consume.claim_job, job_id, worker_id, lease, self.clock)
 
     async def cancel(self, job_id: str) -> bool:
         """Two statements in one transaction."""
@@ -146,9 +146,7 @@ class SqlBackend(BaseBackend):
         return fired
 
     async def _record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded:
-        return await self._write(
-            consume.record_and_claim, outcomes, request, self.clock.now(), returning=self.returning
-        )
+        return await self._write(consume.record_and_claim, outcomes, request, self.clock, returning=self.returning)
 
     async def _record_apart(
         self, outcomes: Sequence[Outcome], request: ClaimRequest | None, error: DataRefusedError
@@ -182,6 +180,4 @@ class SqlBackend(BaseBackend):
         cursor: str | None = None,
     ) -> Page:
         """One read along an index in the order of the page."""
-        return await self._read(
-            control.list_jobs, status=status, queue=queue, task=task, limit=limit, cursor=cursor
-        )
+        return await self._read(control.list_jobs, status=status, queue=queue, task=task, limit=limit, cursor=cursor)

@@ -7,6 +7,7 @@ from tinyjobs.backends.sql.connection import Connection, Row
 from tinyjobs.backends.sql.rows import job_from_row, pack_outcomes
 from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.core import transitions
+from tinyjobs.core.clock import Clock
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded
 from tinyjobs.core.transitions import Outcome
 
@@ -33,9 +34,7 @@ async def claim(
     return Claimed(jobs, next_due)
 
 
-async def look(
-    statements: Statements, connection: Connection, queues: Sequence[str] = ()
-) -> tuple[bool, float | None]:
+async def look(statements: Statements, connection: Connection, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
     """Whether a job of these queues (none: of any) is ready, and when the next delayed one comes due. Reads only."""
     if queues:
         rows = await connection.fetch(statements["next_due_of"], [json.dumps(queues)])
@@ -46,10 +45,11 @@ async def look(
 
 
 async def claim_job(
-    statements: Statements, connection: Connection, job_id: str, worker_id: str, lease: float, now: float
+    statements: Statements, connection: Connection, job_id: str, worker_id: str, lease: float, clock: Clock
 ) -> Job | None:
     """Take this job if it is queued and due."""
     async with connection.transaction():
+        now = clock.now()
         if not await connection.execute(statements["claim_one"], [worker_id, now, now + lease, job_id, now]):
             return None
         ((*row,),) = await connection.fetch(statements["get"], [job_id])
@@ -81,12 +81,13 @@ async def record_and_claim(
     connection: Connection,
     outcomes: Sequence[Outcome],
     request: ClaimRequest | None,
-    now: float,
+    clock: Clock,
     *,
     returning: bool = True,
 ) -> Recorded:
-    """What ended is written and what comes next is taken, all or nothing."""
+    """What ended is written and what comes next is taken, all or nothing. A lease begins when the lock is held."""
     async with connection.transaction():
+        now = clock.now()
         applied = await record(statements, connection, outcomes, now) if outcomes else []
         claimed = await claim(statements, connection, request, now, returning=returning) if request else None
     return Recorded(applied, claimed)
@@ -138,5 +139,3 @@ async def _take(
 
 def _queue_order(job: Job) -> tuple[int, float, str]:
     return -job.priority, job.run_at, job.id
-
-

@@ -83,4 +83,6 @@ async def _holders(statements: Statements, connection: Connection, jobs: Sequenc
 
 
 def _undecided(job: Job) -> StoreBusyError:
-    return StoreBusyError(f"The key {job.key!r} changed hands {_TRIES} times while this enqueue looked at it. Try again.")
+    return StoreBusyError(
+        f"The key {job.key!r} changed hands {_TRIES} times while this enqueue looked at it. Try again."
+    )
