@@ -5,13 +5,15 @@ of none when there is none: one statement that commits by itself. Instances are 
 they share is in `shared`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.tasks import TaskResultStatus
 from django.tasks.backends.base import BaseTaskBackend
 from django.tasks.base import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
@@ -22,6 +24,7 @@ from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job
 from tinyjobs.taskbackend import signals
+from tinyjobs.taskbackend.deferred import PendingSend, send_at_commit, waits_for_commit
 from tinyjobs.taskbackend.results import (
     JobResult,
     moment,
@@ -57,7 +60,7 @@ class TinyJobsBackend(BaseTaskBackend):
     @property
     def shared(self) -> Shared:
         """What all instances of this alias share. Raises `InvalidTaskBackend` when the settings are wrong."""
-        if self._usable is None:
+        if self._usable is None or self._usable.is_stale:
             self._usable = usable(self.alias, self.params)
         return self._usable
 
@@ -99,9 +102,12 @@ class TinyJobsBackend(BaseTaskBackend):
         self.validate_task(task)
         shared = self.shared
         job, result = Draft(shared, task).one(args, kwargs)
+        waiting = waits_for_commit(shared)
+        if waiting is not None:
+            return self._at_commit(waiting, [(job, result)])[0]
         kept = finish(shared.store.enqueue(job))
         if kept.existing:
-            return result_of(shared, kept, read_executions(shared, kept))
+            return self._existing(kept)
         signals.send(signals.task_enqueued, type(self), result)
         return result
 
@@ -110,16 +116,46 @@ class TinyJobsBackend(BaseTaskBackend):
         self.validate_task(task)
         shared = self.shared
         drafts = Draft(shared, task).many(split_items(items))
+        waiting = waits_for_commit(shared)
+        if waiting is not None:
+            return self._at_commit(waiting, drafts)
         kept = finish(shared.store.enqueue_many([job for job, _ in drafts]))
         results = [
-            result_of(shared, job, read_executions(shared, job)) if job.existing else result
-            for job, (_, result) in zip(kept, drafts, strict=True)
+            self._existing(job) if job.existing else result for job, (_, result) in zip(kept, drafts, strict=True)
         ]
+        self._announce(result for result in results if not result.existing)
+        return results
+
+    def _at_commit(self, connection: BaseDatabaseWrapper, drafts: Sequence[tuple[Job, JobResult]]) -> list[JobResult]:
+        """Hand out the results now and send at the commit. Who holds a key by then is looked up now as well."""
+        find = getattr(self.shared.store, "holder", None)
+        results: list[JobResult] = []
+        first_of: dict[str, JobResult] = {}
+        jobs: dict[str, Job] = {}
+        for job, result in drafts:
+            if job.key is not None and find is not None and job.key not in first_of:
+                held = finish(find(job.key))
+                if held is not None:
+                    first_of[job.key] = self._existing(held)
+            first = result if job.key is None else first_of.setdefault(job.key, result)
+            if first is result:
+                jobs[job.id] = job
+            results.append(first)
+        told = {result.id: result for result in results}
+        if jobs:
+            pending = PendingSend(
+                self.shared, list(jobs.values()), lambda kept: self._announce(told[job.id] for job in kept)
+            )
+            send_at_commit(connection, pending)
+        return results
+
+    def _existing(self, job: Job) -> JobResult:
+        return result_of(self.shared, replace(job, existing=True), read_executions(self.shared, job))
+
+    def _announce(self, results: Iterable[JobResult]) -> None:
         if signals.is_heard(signals.task_enqueued) or signals.is_logged(signals.task_enqueued):
             for result in results:
-                if not result.existing:
-                    signals.send(signals.task_enqueued, type(self), result)
-        return results
+                signals.send(signals.task_enqueued, type(self), result)
 
     async def aenqueue_many(self, task: AnyTask, items: Items) -> list[JobResult]:
         """See `enqueue_many`; runs in the thread that holds the caller's connections."""

@@ -22,6 +22,7 @@ from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.ids import IdSource
+from tinyjobs.core.inline import finish
 from tinyjobs.taskbackend.connection import DjangoRunner
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, option_path, unknown_option
@@ -45,6 +46,8 @@ class Shared:
     #: The paths of functions whose tasks a worker would find.
     paths: dict[Any, str] = field(default_factory=dict)
     argument_checks: dict[Any, Any] = field(default_factory=dict)
+    #: Made from settings that no longer hold: whoever kept it asks again.
+    is_stale: bool = False
 
     @cached_property
     def vendor(self) -> Vendor | None:
@@ -64,8 +67,12 @@ class Shared:
 
     @cached_property
     def store(self) -> Backend:
-        """The store for calls made in this thread."""
-        return self.home if self.settings.database is not None else self.home.inline()
+        """The store for calls made in this thread. One that a URL names is laid out at its first use."""
+        if self.settings.database is not None:
+            return self.home
+        store = self.home.inline()
+        finish(store.setup())
+        return store
 
     @cached_property
     def codecs(self) -> CodecRegistry:
@@ -100,6 +107,8 @@ def shared_for(settings: BackendSettings) -> Shared:
     with _lock:
         found = _shared.get(settings.alias)
         if found is None or found.settings != settings:
+            if found is not None:
+                found.is_stale = True
             found = _shared[settings.alias] = Shared(settings, _clock)
         return found
 
@@ -160,6 +169,8 @@ def current_clock() -> Clock:
 def forget(**_signal: Any) -> None:
     """Drop what was made from settings that no longer hold."""
     with _lock:
+        for kept in _shared.values():
+            kept.is_stale = True
         _shared.clear()
         _parsed.clear()
 
