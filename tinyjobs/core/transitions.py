@@ -31,7 +31,11 @@ class ExecutionError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one claim of one job ends: what becomes of the job, and the execution to write (None: as if never run)."""
+    """How one claim of one job ends: what becomes of the job, and of its history.
+
+    `ended_as` is the status of the execution to write, or None when the claim is to read as if it never ran. Flat,
+    since one is made for every job that ends; `execution` is the history row as a record.
+    """
 
     job_id: str
     claim: int
@@ -43,13 +47,35 @@ class Outcome:
     finished_at: float | None
     result: bytes | None = None
     last_error: str | None = None
-    execution: Execution | None = None
+    ended_as: ExecutionStatus | None = None
+    ended_at: float | None = None
+    attempt: int = 0
+    worker_id: str = ""
+    began_at: float = 0.0
+    error_type: str | None = None
+    traceback: str | None = None
+
+    @property
+    def execution(self) -> Execution | None:
+        """The execution to write, or None."""
+        if self.ended_as is None:
+            return None
+        return Execution(
+            job_id=self.job_id,
+            attempt=self.attempt,
+            claim=self.claim,
+            status=self.ended_as,
+            worker_id=self.worker_id,
+            started_at=self.began_at,
+            finished_at=self.ended_at,
+            error_type=self.error_type,
+            traceback=self.traceback,
+        )
 
     @property
     def size(self) -> int:
         """About how many bytes the outcome carries, for bounding a group."""
-        texts = len(self.last_error or "") + len((self.execution and self.execution.traceback) or "")
-        return 200 + texts + len(self.result or b"")
+        return 200 + len(self.last_error or "") + len(self.traceback or "") + len(self.result or b"")
 
 
 def succeeded(job: Job, result: bytes | None, now: float) -> Outcome:
@@ -64,7 +90,11 @@ def succeeded(job: Job, result: bytes | None, now: float) -> Outcome:
         started_at=job.started_at,
         finished_at=now,
         result=result,
-        execution=_execution(job, ExecutionStatus.SUCCESS, now),
+        ended_as=ExecutionStatus.SUCCESS,
+        ended_at=now,
+        attempt=job.attempts,
+        worker_id=job.worker_id or "",
+        began_at=now if job.started_at is None else job.started_at,
     )
 
 
@@ -86,7 +116,13 @@ def failed(
         started_at=job.started_at if retry_at is None else None,
         finished_at=now if retry_at is None else None,
         last_error=error.line,
-        execution=_execution(job, status, now, error),
+        ended_as=status,
+        ended_at=now,
+        attempt=job.attempts,
+        worker_id=job.worker_id or "",
+        began_at=now if job.started_at is None else job.started_at,
+        error_type=error.error_type,
+        traceback=error.traceback or error.message,
     )
 
 
@@ -112,7 +148,11 @@ def released(job: Job, now: float, delay: float = 0.0) -> Outcome:
         started_at=None,
         finished_at=None,
         last_error=job.last_error,
-        execution=_execution(job, ExecutionStatus.CANCELLED, now),
+        ended_as=ExecutionStatus.CANCELLED,
+        ended_at=now,
+        attempt=job.attempts,
+        worker_id=job.worker_id or "",
+        began_at=now if job.started_at is None else job.started_at,
     )
 
 
@@ -144,17 +184,3 @@ def can_retry(status: JobStatus) -> bool:
 def retried_run_at(job: Job, now: float) -> float:
     """When a job retried by hand is due: at once, but one no worker ever took keeps the time it was sent for."""
     return job.run_at if job.claims == 0 else now
-
-
-def _execution(job: Job, status: ExecutionStatus, now: float, error: ExecutionError | None = None) -> Execution:
-    return Execution(
-        job_id=job.id,
-        attempt=job.attempts,
-        claim=job.claims,
-        status=status,
-        worker_id=job.worker_id or "",
-        started_at=now if job.started_at is None else job.started_at,
-        finished_at=now,
-        error_type=error.error_type if error else None,
-        traceback=(error.traceback or error.message) if error else None,
-    )

@@ -143,7 +143,7 @@ def _log_success(conclusion: Conclusion) -> None:
 def _log_failure(conclusion: Conclusion) -> None:
     job, outcome = conclusion.job, conclusion.outcome
     facts = _facts(conclusion)
-    facts["error"] = outcome.execution.error_type if outcome.execution else None
+    facts["error"] = outcome.error_type
     facts["error_message"] = outcome.last_error
     facts["will_retry"] = conclusion.will_retry
     if conclusion.will_retry:
@@ -157,7 +157,7 @@ def _log_failure(conclusion: Conclusion) -> None:
             extra=facts,
         )
         return
-    facts["traceback"] = outcome.execution.traceback if outcome.execution else None
+    facts["traceback"] = outcome.traceback
     logger.error(
         "job %s (%s) failed for good at attempt %d of %d: %s",
         job.id,

@@ -125,6 +125,9 @@ def schedule_from_row(row: Sequence[Any]) -> ScheduleState:
     )
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, str, int]]]:
     """A group of outcomes as one JSON text, and beside it the results that are not text.
 
@@ -144,25 +147,24 @@ def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, s
             result = None if b"\0" in outcome.result else _text(outcome.result)
             if result is None:
                 binary.append((outcome.result, outcome.job_id, outcome.claim))
-        execution = outcome.execution
         packed.append(
             (
                 outcome.job_id,
                 outcome.claim,
-                outcome.status.value,
+                outcome.status,
                 outcome.attempts,
                 outcome.hand_backs,
                 outcome.run_at,
                 outcome.finished_at,
                 result,
                 outcome.last_error,
-                execution and execution.status.value,
-                execution and execution.finished_at,
-                execution and execution.error_type,
-                execution and execution.traceback,
+                outcome.ended_as,
+                outcome.ended_at,
+                outcome.error_type,
+                outcome.traceback,
             )
         )
-    text = json.dumps(packed, separators=(",", ":"), ensure_ascii=False)
+    text = _encode(packed)
     if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for row in packed for value in row):
         raise DataRefusedError("A NUL character in the text of an outcome, which JSON in SQL cannot carry.")
     return text, binary
