@@ -73,7 +73,7 @@ class Idler:
                 self._engine.hooks.report("listener", error)
                 if self._trouble.failures == 0:
                     logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", error)
-                await asyncio.sleep(self._trouble.failed())
+                await self._engine.clock.sleep(self._trouble.failed())
 
     async def _look(self) -> bool:
         try:

@@ -4,7 +4,6 @@ Built in and stateless: recovery depends on the job's row alone, so nothing can 
 fails a job for good tells the hooks, once, since nobody else is left to.
 """
 
-import asyncio
 import logging
 
 from tinyjobs.core.errors import WorkerLost
@@ -38,12 +37,12 @@ class Upkeep:
                 if self._trouble.failures == 0:
                     level = logging.WARNING if is_transient(error) else logging.ERROR
                     logger.log(level, "expired leases could not be looked for, trying again: %s", error)
-                await asyncio.sleep(self._trouble.failed())
+                await self._engine.clock.sleep(self._trouble.failed())
                 continue
             if self._trouble.succeeded():
                 logger.info("expired leases are looked for again")
             # Spread out, so that workers started together do not all look at the same moment.
-            await asyncio.sleep(self._interval * (0.75 + self._engine.random.random() / 2))
+            await self._engine.clock.sleep(self._interval * (0.75 + self._engine.random.random() / 2))
 
     async def reap(self) -> int:
         """Take back every job whose lease ran out; how many there were."""

@@ -20,6 +20,8 @@ from tinyjobs.core.errors import StoreBusyError
 
 # SQLite's own wait cannot be interrupted, so it is taken in slices and the end of our patience looked at in between.
 _SLICE_MS = 100
+# The longest time a worker's writer leaves the lock to others between two of its transactions.
+_LONGEST_REST = 0.005
 
 
 def library_version() -> tuple[int, ...]:
@@ -63,6 +65,9 @@ class SqliteConnection:
             raise translate(error, settings.path) from error
         weakref.finalize(self, self._raw.close)
         self._verb: Coroutine[Any, Any, Any] | None = None
+        #: Whether write transactions leave the lock to others for as long as they held it; for a worker's writer.
+        self.gives_way = False
+        self._off_until = 0.0
 
     def prepare(self, *, memory: bool = False) -> None:
         """Set what a connection needs; switch the file to WAL unless it is in memory."""
@@ -129,12 +134,22 @@ class SqliteConnection:
             yield
             return
         with self._lock:
+            self._give_way()
+            clock = self._settings.clock
             try:
                 self._patiently("BEGIN IMMEDIATE")
+                held_since = clock.monotonic()
                 yield
                 self._now("COMMIT")
+                now = clock.monotonic()
+                self._off_until = now + min(now - held_since, _LONGEST_REST)
             finally:
                 self._heal()
+
+    def _give_way(self) -> None:
+        """Stay off the lock for as long as it was held: writers that follow each other at once starve all others."""
+        if self.gives_way and (rest := self._off_until - self._settings.clock.monotonic()) > 0:
+            threading.Event().wait(rest)
 
     @property
     def _in_transaction(self) -> bool:

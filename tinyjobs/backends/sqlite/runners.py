@@ -149,6 +149,7 @@ class StoreThread:
                 continue
             try:
                 connection = self._connection = self._connection or self._open()
+                connection.gives_way = True
                 value = finish(connection.perform(call.verb))
             except BaseException as error:
                 # Whatever it was belongs to the caller.
