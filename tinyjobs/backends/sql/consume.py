@@ -66,10 +66,13 @@ async def record(statements: Statements, connection: Connection, outcomes: Seque
         first.setdefault((outcome.job_id, outcome.claim), place)
     at = list(first.values())
     packed, binary_results = pack_outcomes([outcomes[place] for place in at])
-    ((held,),) = await connection.fetch(statements["record_held"], [packed])
-    places = {at[number] for number in json.loads(held)}
+    # A history row is written for each outcome that may land. When that was all of them, nothing else need be asked.
+    if await connection.execute(statements["record_executions"], [packed]) == len(at):
+        places = set(at)
+    else:
+        ((held,),) = await connection.fetch(statements["record_held"], [packed])
+        places = {at[number] for number in json.loads(held)}
     if places:
-        await connection.execute(statements["record_executions"], [packed])
         await connection.execute(statements["record_jobs"], [now, now, packed])
         if binary_results:
             await connection.many(statements["record_result"], binary_results)
