@@ -94,7 +94,7 @@ class Backend(Protocol):
         ...
 
     async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
-        """Look without writing: whether a job of `queues` is ready (none named: of any), and the next delayed one's time.
+        """Look without writing: whether a job of `queues` (none named: of any) is ready, and when the next one is due.
 
         The time is that of the next delayed job of any queue, since whoever claims lets them all in.
         """

@@ -79,7 +79,7 @@ async def stats(statements: Statements, connection: Connection, now: float) -> S
         figures[kind] = figures.get(kind, 0) + count
         if kind in ("ready", "held") and oldest is not None:
             figures["oldest_due"] = min(oldest, figures["oldest_due"] or oldest)
-    by_task = {task: count for task, count in await connection.fetch(statements["queued_tasks"])}
+    by_task: dict[str, int] = dict(await connection.fetch(statements["queued_tasks"]))
     ((expired,),) = await connection.fetch(statements["expired_count"], [now])
     ((_, next_due),) = await connection.fetch(statements["next_due"])
     return Stats(

@@ -5,32 +5,49 @@ table tell of it: `layout`, our own mark (an older public package of the same na
 other columns); `schema_version`; and `compatible_since`, the oldest version whose code works on the store as it is.
 """
 
+import logging
+import re
 import secrets
 
-from tinyjobs.backends.sql.connection import Connection
+from tinyjobs.backends.sql.connection import Connection, Verb
 from tinyjobs.backends.sql.statements import Statement, Statements, make_statement
 from tinyjobs.core.errors import ConfigurationError, NewerStoreError, SchemaMissingError
+
+logger = logging.getLogger("tinyjobs.store")
 
 LAYOUT = "tinyjobs-django"
 SCHEMA_VERSION = 1
 COMPATIBLE_SINCE = 1
+_MADE = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)")
 
 
-async def install(connection: Connection, statements: Statements, where: str) -> None:
-    """Create the tables where there are none, else check them. Safe when many processes start at once."""
-    if await _is_current(connection, statements, where):
+async def install(
+    connection: Connection, statements: Statements, where: str, *, suits: Verb[None] | None = None
+) -> None:
+    """Create what the DDL has and the store lacks, once it is sure whose tables these are.
+
+    Safe when many processes start at once. A store laid out by a newer release is left as it is. `suits` is asked
+    before the first table is made, and raises where a store should not live.
+    """
+    if not await _lacking(connection, statements, where):
         return
     async with connection.transaction():
         # Another process may have been first while this one waited for the lock.
-        if not await _is_current(connection, statements, where):
-            for statement in statements.schema:
+        lacking = await _lacking(connection, statements, where)
+        is_new = len(lacking) == len(_made(statements))
+        if is_new and suits is not None:
+            await suits(connection)
+        if lacking and not is_new:
+            logger.warning("%s lacked %s; made again, without what it held.", where, ", ".join(lacking))
+        for name, statement in _made(statements).items():
+            if name in lacking:
                 await connection.execute(statement)
-            await write_meta(connection, statements)
+        await write_meta(connection, statements)
 
 
 async def check(connection: Connection, statements: Statements, where: str) -> None:
     """Raise unless this release can work on the store; never changes it. For stores that `migrate` lays out."""
-    if not await _is_current(connection, statements, where):
+    if f"{statements.prefix}_jobs" in await _lacking(connection, statements, where):
         raise SchemaMissingError(f"{where} has no {statements.prefix}_jobs table yet. Run `manage.py migrate`.")
 
 
@@ -54,19 +71,33 @@ def meta_ddl(statements: Statements) -> Statement:
     return next(entry for entry in statements.schema if f"CREATE TABLE {statements.prefix}_meta" in entry.format)
 
 
-async def _is_current(connection: Connection, statements: Statements, where: str) -> bool:
+async def _lacking(connection: Connection, statements: Statements, where: str) -> list[str]:
+    """The tables and indexes that are not there and that this release may make. Raises when they are not ours."""
     names = {row[0] for row in await connection.fetch(statements["tables"])}
-    has_jobs = f"{statements.prefix}_jobs" in names
-    if f"{statements.prefix}_meta" not in names:
-        if has_jobs:
-            await _heal_meta(connection, statements, where)
-        return has_jobs
-    meta: dict[str, str] = dict(await connection.fetch(statements["meta"]))
-    if not meta and has_jobs:
+    made = _made(statements)
+    jobs, meta = f"{statements.prefix}_jobs", f"{statements.prefix}_meta"
+    if not names & made.keys():
+        return list(made)
+    rows: dict[str, str] = {}
+    if meta in names:
+        try:
+            rows = dict(await connection.fetch(statements["meta"]))
+        except SchemaMissingError as error:
+            raise _foreign(statements.prefix, where) from error
+    if rows:
+        if _check_meta(rows, statements.prefix, where) > SCHEMA_VERSION:
+            return []
+    elif jobs in names:
         await _heal_meta(connection, statements, where)
-        return True
-    _check_meta(meta, statements.prefix, where)
-    return has_jobs
+        names.add(meta)
+    else:
+        raise _foreign(statements.prefix, where)
+    return [name for name in made if name not in names]
+
+
+def _made(statements: Statements) -> dict[str, Statement]:
+    """The statements of the DDL by the name of the table or index that each makes."""
+    return {found[1]: entry for entry in statements.schema if (found := _MADE.match(entry.format))}
 
 
 async def _heal_meta(connection: Connection, statements: Statements, where: str) -> None:
@@ -83,15 +114,27 @@ async def _heal_meta(connection: Connection, statements: Statements, where: str)
         await write_meta(connection, statements)
 
 
-def _check_meta(meta: dict[str, str], prefix: str, where: str) -> None:
+def _check_meta(meta: dict[str, str], prefix: str, where: str) -> int:
+    """The version of the layout, if this release can work on it."""
     if meta.get("layout") != LAYOUT:
         raise _foreign(prefix, where)
-    version, compatible = int(meta["schema_version"]), int(meta.get("compatible_since", meta["schema_version"]))
+    version = _number(meta, "schema_version", where)
+    compatible = _number(meta, "compatible_since", where) if "compatible_since" in meta else version
     if version > SCHEMA_VERSION and compatible > SCHEMA_VERSION:
         raise NewerStoreError(
             f"{where} was laid out by a newer tinyjobs (version {version} of the layout, which needs at least "
             f"{compatible}); this release knows {SCHEMA_VERSION}. Upgrade the package in this process."
         )
+    return version
+
+
+def _number(meta: dict[str, str], key: str, where: str) -> int:
+    value = meta.get(key, "")
+    if not value.isdecimal():
+        raise ConfigurationError(
+            f"{where}: {key} in the meta table is {value!r}, not a number. Was it changed by hand?"
+        )
+    return int(value)
 
 
 def _foreign(prefix: str, where: str) -> ConfigurationError:

@@ -18,6 +18,7 @@ from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check
 from tinyjobs.backends.sqlite.runners import OneConnection, StoreThread, ThreadConnections
 from tinyjobs.backends.sqlite.watch import FileWatch, Waiters
 from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.errors import ConfigurationError
 
 _PACKAGE = "tinyjobs.backends.sqlite"
 _SECOND_LOOKS = (0.0, 0.001, 0.004, 0.015)
@@ -138,7 +139,18 @@ class SQLiteBackend(SqlBackend):
 
     async def _install(self, connection: Any) -> None:
         with self._setup_lock:
-            await install(connection, self.statements, self.path)
+            await install(connection, self.statements, self.path, suits=self._check_file)
+
+    async def _check_file(self, connection: Any) -> None:
+        ((encoding,),) = await connection.fetch(self.statements["encoding"])
+        if encoding != "UTF-8":
+            raise ConfigurationError(f"{self.path} keeps its texts in {encoding}; jobs need a file in UTF-8.")
+        ((is_public,),) = await connection.fetch(self.statements["public_layout"])
+        if is_public:
+            raise ConfigurationError(
+                f"{self.path} is the queue of an older package named tinyjobs, whose jobs this one cannot read and "
+                f"would leave standing. Run them with that package, and give this store another file."
+            )
 
 
 async def _data_version(connection: Any) -> int:
