@@ -119,6 +119,11 @@ def the_store_has(scope: str, old: str, times: int = 1, *, is_async: bool = Fals
     return replace(old, f"self.assertEqual({get}(result.id), result)", times=times, inside=scope)
 
 
+def available_apps() -> Edit:
+    """The test case hides every other app: from the rule whose tasks may be sent, and from emptying tables at its end."""
+    return replace("available_apps = []", 'available_apps = ["tinyjobs", "tasks"]', times=1)
+
+
 def enqueue_tasks() -> tuple[Edit, ...]:
     in_results = "self.assertEqual(default_task_backend.results, [result])"
     return (
@@ -153,8 +158,7 @@ def enqueue_dummy() -> tuple[Edit, ...]:
         skip(f"{case}.test_clear", NOT_APPLICABLE + "a backend over a store has no clear()"),
         substitute(changed, "drain()", times=1, inside=f"{case}.test_refresh_result"),
         substitute(changed, "await adrain()", times=1, inside=f"{case}.test_refresh_result_async"),
-        # The apps whose tables the test case empties when it ends.
-        replace("available_apps = []", 'available_apps = ["tinyjobs"]', times=1),
+        available_apps(),
         the_store_has(at_commit, "self.assertEqual(len(default_task_backend.results), 1)", 2),
     )
 
@@ -175,7 +179,7 @@ def worker_immediate() -> tuple[Edit, ...]:
             f"{case}.test_throws_keyboard_interrupt",
             RESTATED + "test_eager_mode_throws_keyboard_interrupt, test_drain_throws_keyboard_interrupt",
         ),
-        replace("available_apps = []", 'available_apps = ["tinyjobs"]', times=1),
+        available_apps(),
     )
 
 
