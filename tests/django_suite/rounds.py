@@ -120,7 +120,7 @@ def the_store_has(scope: str, old: str, times: int = 1, *, is_async: bool = Fals
 
 
 def available_apps() -> Edit:
-    """The test case hides every other app: from the rule whose tasks may be sent, and from emptying tables at its end."""
+    """The test case hides other apps: from the rule whose tasks may be sent, and from emptying tables at its end."""
     return replace("available_apps = []", 'available_apps = ["tinyjobs", "tasks"]', times=1)
 
 
