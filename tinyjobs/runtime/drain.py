@@ -109,7 +109,7 @@ class Drain:
                 if ending.end is End.RAISED:
                     raise _Undo(ending)
         except _Undo as undo:
-            return undo.ending
+            ending = undo.ending
         if isinstance(ending.error, KeyboardInterrupt):
             raise ending.error
         return ending

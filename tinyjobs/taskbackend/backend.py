@@ -109,7 +109,7 @@ class TinyJobsBackend(BaseTaskBackend):
         if kept.existing:
             return self._existing(kept)
         signals.send(signals.task_enqueued, type(self), result)
-        return result
+        return self._run_eagerly([result])[0] if shared.settings.eager else result
 
     def enqueue_many(self, task: AnyTask, items: Items) -> list[JobResult]:
         """Keep a job for each item, all or none, in their order."""
@@ -124,7 +124,7 @@ class TinyJobsBackend(BaseTaskBackend):
             self._existing(job) if job.existing else result for job, (_, result) in zip(kept, drafts, strict=True)
         ]
         self._announce(result for result in results if not result.existing)
-        return results
+        return self._run_eagerly(results) if shared.settings.eager else results
 
     def _at_commit(self, connection: BaseDatabaseWrapper, drafts: Sequence[tuple[Job, JobResult]]) -> list[JobResult]:
         """Hand out the results now and send at the commit. Who holds a key by then is looked up now as well."""
@@ -148,6 +148,15 @@ class TinyJobsBackend(BaseTaskBackend):
             )
             send_at_commit(connection, pending)
         return results
+
+    def _run_eagerly(self, results: Sequence[JobResult]) -> list[JobResult]:
+        """Run each job that was just sent, and no other; one that is not due stays queued."""
+        from tinyjobs.taskbackend.working import run_now
+
+        for result in results:
+            if not result.existing:
+                run_now(self.shared, result.id)
+        return [result if result.existing else read_result(self.shared, result.id) for result in results]
 
     def _existing(self, job: Job) -> JobResult:
         return result_of(self.shared, replace(job, existing=True), read_executions(self.shared, job))

@@ -56,7 +56,8 @@ class PendingSend:
 
 def waits_for_commit(shared: Shared) -> BaseDatabaseWrapper | None:
     """The connection whose open transaction a send has to wait for, or None when it can go at once."""
-    if shared.settings.database is not None or not shared.settings.enqueue_on_commit:
+    settings = shared.settings
+    if settings.database is not None or settings.eager or not settings.enqueue_on_commit:
         return None
     for connection in _in_use():
         if connection.in_atomic_block:
@@ -65,7 +66,7 @@ def waits_for_commit(shared: Shared) -> BaseDatabaseWrapper | None:
             raise TransactionManagementError(
                 f"DATABASES[{connection.alias!r}] has autocommit off outside of atomic(), so there is no telling when "
                 f"its transaction commits. Send inside atomic(), or set "
-                f"{shared.settings.path('enqueue_on_commit')} = False to send at once."
+                f"{settings.path('enqueue_on_commit')} = False to send at once."
             )
     return None
 

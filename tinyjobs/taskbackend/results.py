@@ -5,6 +5,7 @@ read FAILED, with an error that says so. Nothing here writes.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from django.tasks import TaskResultStatus
 from django.tasks.base import TaskError
 from django.tasks.exceptions import TaskResultDoesNotExist
 
+from tinyjobs.core.errors import SerializationError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.options import check_run_at
@@ -37,7 +39,7 @@ _CANCELLED = TaskError(
     exception_class_path="tinyjobs.core.errors.JobCancelled",
     traceback="tinyjobs.core.errors.JobCancelled: the job was cancelled before it could end by itself\n",
 )
-_LONGEST_ID = 64
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,9 @@ def new_result(
 def read_result(shared: Shared, result_id: object) -> JobResult:
     """The result of a stored job. Raises `TaskResultDoesNotExist`, or `UnknownTaskError` when its code is gone."""
     job_id = str(result_id)
-    # No id of ours is longer or other than ASCII, and some stores would rather fail than look for such a one.
-    job = finish(shared.store.get(job_id)) if len(job_id) <= _LONGEST_ID and job_id.isascii() else None
-    if job is None or "\0" in job_id:
+    # What cannot be an id is not asked for: some stores would rather fail than look for it.
+    job = finish(shared.store.get(job_id)) if _ID.fullmatch(job_id) else None
+    if job is None:
         raise TaskResultDoesNotExist(result_id)
     return result_of(shared, job, read_executions(shared, job))
 
@@ -94,10 +96,9 @@ def read_executions(shared: Shared, job: Job) -> list[Execution]:
 
 def result_of(shared: Shared, job: Job, executions: Sequence[Execution]) -> JobResult:
     """The result of a job and its attempts."""
-    codec = shared.codecs.get(job.codec)
-    args, kwargs = codec.decode_call(job.payload or b"")
+    args, kwargs = _arguments(shared, job)
     is_success = job.status is JobStatus.SUCCESS
-    value = codec.decode(job.result) if is_success and job.result is not None else None
+    value = shared.codecs.get(job.codec).decode(job.result) if is_success and job.result is not None else None
     return make_result(
         task=stored_task(shared, job),
         id=job.id,
@@ -165,6 +166,16 @@ def run_after_of(job: Job) -> datetime | None:
         return None
     text = json.loads(job.metadata).get(_RUN_AFTER)
     return None if text is None else datetime.fromisoformat(text)
+
+
+def _arguments(shared: Shared, job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
+    try:
+        return shared.codecs.get(job.codec).decode_call(job.payload or b"")
+    except SerializationError:
+        # A job that failed because nobody can read its arguments has a result all the same, with that error in it.
+        if job.status is JobStatus.FAILED:
+            return (), {}
+        raise
 
 
 def _errors(job: Job, executions: Sequence[Execution]) -> list[TaskError]:

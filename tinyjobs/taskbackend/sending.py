@@ -95,6 +95,11 @@ def _options(shared: Shared, task: AnyTask, path: str) -> TaskOptions:
     return effective_options(task, changes)
 
 
+def check_arguments(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise `TypeError` where a call of the task with these arguments would."""
+    _ArgumentCheck(task, task.module_path)(args, kwargs)
+
+
 class _ArgumentCheck:
     """Raises `TypeError` where the call would: a slip is found by its author rather than by a worker."""
 

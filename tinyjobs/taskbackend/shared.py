@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from django.core.signals import setting_changed
 from django.db import connections
@@ -23,7 +23,7 @@ from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.inline import finish
-from tinyjobs.taskbackend.connection import DjangoRunner
+from tinyjobs.taskbackend.connection import DjangoRunner, Translate
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, option_path, unknown_option
 from tinyjobs.taskbackend.settings import parse as parse_options
@@ -34,6 +34,14 @@ _lock = threading.RLock()
 _shared: dict[str, "Shared"] = {}
 _parsed: dict[str, tuple[object, BackendSettings | SettingsProblems]] = {}
 _clock: Clock = SystemClock()
+
+
+class JoinedStore(SqlBackend):
+    """The store in a Django database as callers in a thread use it: on that thread's own connection."""
+
+    def inline(self) -> Self:
+        """It never suspends as it is."""
+        return self
 
 
 @dataclass(eq=False)
@@ -56,14 +64,13 @@ class Shared:
 
     @cached_property
     def home(self) -> Backend:
-        """The store itself: what a worker opens, or, for a Django database, what runs on Django's connections."""
+        """The store itself; for a Django database what runs on Django's connections."""
         settings = self.settings
         if settings.database is None:
             return open_url(settings, self.clock)
         vendor = vendor_of(settings)
         check_store_options(settings, vendor)
-        runner = DjangoRunner(settings.database)
-        return SqlBackend(vendor.statements, runner, clock=self.clock, returning=vendor.returning)
+        return self._joined(settings.database, vendor, None)
 
     @cached_property
     def store(self) -> Backend:
@@ -73,6 +80,18 @@ class Shared:
         store = self.home.inline()
         finish(store.setup())
         return store
+
+    @cached_property
+    def engine_store(self) -> Backend:
+        """The same for the engine's own loops, which tell kinds of trouble apart by the store's errors."""
+        vendor = self.vendor
+        if self.settings.database is None or vendor is None:
+            return self.store
+        return self._joined(self.settings.database, vendor, vendor.translate)
+
+    def _joined(self, alias: str, vendor: Vendor, translate: Translate | None) -> JoinedStore:
+        runner = DjangoRunner(alias, translate)
+        return JoinedStore(vendor.statements, runner, clock=self.clock, returning=vendor.returning)
 
     @cached_property
     def codecs(self) -> CodecRegistry:

@@ -4,14 +4,17 @@ The sender is the task backend's class, as Django's own backends have it. A rece
 and changes nothing.
 """
 
-from logging import DEBUG, INFO
+from logging import DEBUG, ERROR, INFO, WARNING, Logger
 from types import SimpleNamespace
 from typing import Any
 
+from django.conf import settings
 from django.dispatch import Signal
+from django.tasks import TaskResultStatus
 from django.tasks import signals as django_signals
 from django.tasks.signals import logger as django_logger
 from django.tasks.signals import task_enqueued, task_finished, task_started
+from django.utils.log import RequireDebugTrue
 
 __all__ = ["is_heard", "is_logged", "log_only", "send", "task_enqueued", "task_finished", "task_started"]
 
@@ -28,19 +31,41 @@ def is_heard(signal: Signal) -> bool:
     return any(entry[0][0] != own for entry in signal.receivers)
 
 
-def is_logged(signal: Signal) -> bool:
-    """Whether Django's logger would write anything."""
-    return bool(signal.receivers) and django_logger.isEnabledFor(DEBUG if signal is task_enqueued else INFO)
+def is_logged(signal: Signal, *, failed: bool = False) -> bool:
+    """Whether a line of Django's logger about the signal would end up anywhere.
+
+    Django's default logging lets everything of level INFO through to a handler that drops it unless DEBUG is on; a
+    worker that wrote those records for nobody would spend a good part of its time on them.
+    """
+    if not signal.receivers:
+        return False
+    level = DEBUG if signal is task_enqueued else ERROR if failed else INFO
+    if not django_logger.isEnabledFor(level):
+        return False
+    return level >= WARNING or _has_handler(level)
 
 
 def send(signal: Signal, sender: type, result: Any) -> None:
     """Tell every receiver, as far as anybody hears it."""
-    if is_heard(signal) or is_logged(signal):
+    if is_heard(signal) or is_logged(signal, failed=result.status == TaskResultStatus.FAILED):
         signal.send_robust(sender=sender, task_result=result)
 
 
-def log_only(signal: Signal, sender: type, *, job_id: str, task: Any, status: Any, alias: str) -> None:
+def log_only(
+    signal: Signal, sender: type, *, job_id: str, task: Any, status: Any, alias: str, failed: bool = False
+) -> None:
     """Tell Django's logger, if it is still connected, what it writes; for when `is_heard` says that nobody else is."""
-    if is_logged(signal):
+    if is_logged(signal, failed=failed):
         told: Any = SimpleNamespace(id=job_id, task=task, status=status, backend=alias)
         _LOGGERS[id(signal)](sender=sender, task_result=told)
+
+
+def _has_handler(level: int) -> bool:
+    found: Logger | None = django_logger
+    while found is not None:
+        for handler in found.handlers:
+            only_debug = not settings.DEBUG and any(isinstance(entry, RequireDebugTrue) for entry in handler.filters)
+            if handler.level <= level and not only_debug:
+                return True
+        found = found.parent if found.propagate else None
+    return False

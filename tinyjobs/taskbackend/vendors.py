@@ -1,16 +1,23 @@
-"""Which kinds of Django database can hold jobs: the statements for each, and how its driver's errors are told apart.
+"""Which kinds of Django database can hold jobs: the statements for each, how its driver's errors are told apart, and
+how a worker opens it with connections of its own.
 
-A database whose vendor is not listed here cannot be a store; `migrate` leaves it alone. Opens nothing.
+A database whose vendor is not listed here cannot be a store; `migrate` leaves it alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+from tinyjobs.backends.base import Backend
+from tinyjobs.backends.sql import layout
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite import connection as sqlite_connection
 from tinyjobs.backends.sqlite import errors as sqlite_errors
 from tinyjobs.backends.sqlite import options as sqlite_options
+from tinyjobs.backends.sqlite.backend import SQLiteBackend
+from tinyjobs.core.clock import Clock
+from tinyjobs.core.errors import ConfigurationError
 
 #: The prefix of the tables in a Django database: the one that the models describe.
 PREFIX = DEFAULT_PREFIX
@@ -25,11 +32,34 @@ class Vendor:
     translate: Callable[[BaseException, str], BaseException]
     returning: bool
     options: frozenset[str]
+    #: From an entry of DATABASES, the clock, and the store's own options.
+    open: Callable[[Mapping[str, Any], Clock, Mapping[str, Any]], Backend]
 
     @property
     def statements(self) -> Statements:
         """The store's statements for the tables in a Django database."""
         return _statements(self.package)
+
+
+class MigratedSQLite(SQLiteBackend):
+    """The SQLite file of a Django project: its tables come from `migrate`, so `setup` only checks them."""
+
+    async def setup(self) -> None:
+        """Raise unless this release can work on the tables: `SchemaMissingError` before the first `migrate`."""
+        await self._runner.run(lambda connection: layout.check(connection, self.statements, self.path), write=False)
+
+
+def _open_sqlite(entry: Mapping[str, Any], clock: Clock, options: Mapping[str, Any]) -> Backend:
+    path = str(entry["NAME"])
+    if path == ":memory:" or "mode=memory" in path:
+        raise ConfigurationError(
+            "The database is SQLite in memory, which only this process's own connections see: no worker can serve it. "
+            "Use a file, or run the jobs with tinyjobs.testing.drain()."
+        )
+    given = dict(options)
+    # What the project waits for a lock, unless the alias says otherwise.
+    given.setdefault("busy_timeout", entry.get("OPTIONS", {}).get("timeout", 5.0))
+    return MigratedSQLite(path, clock=clock, prefix=PREFIX, **given)
 
 
 _VENDORS = {
@@ -39,6 +69,7 @@ _VENDORS = {
         translate=sqlite_errors.translate,
         returning=sqlite_connection.library_version() >= sqlite_options.RETURNING_VERSION,
         options=frozenset({"busy_timeout", "synchronous", "returning"}),
+        open=_open_sqlite,
     ),
 }
 
