@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
         outcomes = measure(rows, runner, pairs, tell)
     finally:
         runner.close()
-    told = table.lines(outcomes, host, runner.runs, {"pairs": pairs, "jobs": size.jobs})
+    told = table.lines(outcomes, host, runner.runs, {"pairs": pairs, **asdict(size)})
     out = given.out or given.cache / "results" / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     table.keep(out, told, outcomes, host, runner.runs)
     print("\n".join(told))

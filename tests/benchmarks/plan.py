@@ -121,7 +121,7 @@ def _filled() -> list[Row]:
     rows = []
     for priority in (0, 10):
         stands = "the same priority" if not priority else "a higher priority"
-        title = f"Drain over 200,000 finished and 100,000 delayed jobs of {stands}"
+        title = f"Drain in a filled file, its delayed jobs of {stands}"
         for subject, kind, slots in ((FACADE, "coroutine", 128), (FACADE, "thread", 8), (DJANGO, "coroutine", 128)):
             work = Work(subject, "drain", kind, 1, slots, filled=True, priority=priority)
             rivals = (Rival(replace(work, filled=False, priority=0), NO_LOSS),)

@@ -63,8 +63,9 @@ def lines(
         ),
         f"Programs: {'; '.join(versions)}.",
         (
-            f"Each ratio is the median of {options['pairs']} alternated pairs, one where a row takes long. Rates are jobs "
-            f"a second; a drain of ours has {options['jobs']:,} jobs, a slow peer's fewer."
+            f"Each ratio is the median of {options['pairs']} alternated pairs, one where a row takes long. Rates are "
+            f"jobs a second; a drain of ours has {options['jobs']:,} jobs, a slow peer's fewer. A filled file holds "
+            f"{options['finished']:,} finished and {options['delayed']:,} delayed jobs beforehand."
         ),
         "",
         *HEAD,

@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import signal
 import sqlite3
 import statistics
@@ -25,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -312,14 +311,18 @@ def _lay_store(program: Program) -> dict[str, int]:
         filled = program.fill(given.finished, given.delayed, given.priority)
         if told is None:
             return filled
-        with program.reading() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         given.template.mkdir(parents=True, exist_ok=True)
-        shutil.copy(program.file, given.template)
+        _copy_store(program.file, given.template / program.file.name)
         told.write_text(json.dumps(filled))
         return filled
-    shutil.copy(given.template / program.file.name, given.folder)
+    _copy_store(given.template / program.file.name, program.file)
     return dict(json.loads(told.read_text()))
+
+
+def _copy_store(source: Path, target: Path) -> None:
+    """By SQLite itself: a file opened and closed by hand would drop the locks of this process's own connections."""
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target, timeout=30)) as other:
+        one.backup(other)
 
 
 def main(kind_of_program: type[Program]) -> None:
