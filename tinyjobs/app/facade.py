@@ -20,7 +20,7 @@ from tinyjobs.app.steering import Steering
 from tinyjobs.app.task import Overrides, Task, TaskDeclaration
 from tinyjobs.app.working import AppWorker, Roster
 from tinyjobs.backends.base import Backend
-from tinyjobs.backends.registry import open_backend, scheme_of
+from tinyjobs.backends.registry import open_backend, scheme_of, shown_url
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import JSONCodec
@@ -78,6 +78,7 @@ class TinyJobs(Steering):
             }
         )
         self._scheme = scheme_of(url)
+        self._where = shown_url(url)
         self._codecs = CodecRegistry(allow_pickle=settings.allow_pickle, refuse_pickle=settings.refuse_pickle)
         self._access = StoreAccess(lambda: open_backend(url, clock=settings.clock, **store_options))
         self._producer = Producer(self._access, self._codecs, settings.clock)
@@ -160,6 +161,11 @@ class TinyJobs(Steering):
     def store(self) -> Backend:
         """The store, connected or not. A new one after the app was closed and opened again."""
         return self._access.current.store
+
+    @property
+    def where(self) -> str:
+        """The store's URL as people may see it, without a password."""
+        return self._where
 
     @property
     def engine(self) -> Engine:

@@ -5,6 +5,7 @@ path of its factory.
 """
 
 import importlib
+import re
 from importlib.metadata import entry_points
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -31,6 +32,13 @@ def scheme_of(url: object) -> str:
     if not isinstance(url, str) or "://" not in url:
         raise ConfigurationError(f"{url!r} is no store URL. Write for example sqlite:///jobs.db or memory://.")
     return urlsplit(url).scheme.lower()
+
+
+def shown_url(url: str) -> str:
+    """The URL as people may see it, in a banner or a log: without the password."""
+    # By its looks and not by its parts: one that cannot be taken apart may hold a password all the same.
+    url = re.sub(r"(://[^:/?#@]*:)[^?#]*@", r"\1***@", url)
+    return re.sub(r"([?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
 
 
 def known_schemes() -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tinyjobs.backends.registry import shown_url
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnsupportedCapabilityError
 from tinyjobs.core.options import TaskOptions, check_queue, is_dotted_path, refuse_not_built
 from tinyjobs.runtime.settings import WorkerSettings
@@ -57,7 +58,7 @@ class BackendSettings:
     @property
     def where(self) -> str:
         """Where jobs are kept, as messages name it."""
-        return f"DATABASES[{self.database!r}]" if self.database is not None else str(self.url)
+        return f"DATABASES[{self.database!r}]" if self.database is not None else shown_url(str(self.url))
 
     def path(self, name: str) -> str:
         """Where an option stands in the settings."""
