@@ -68,7 +68,11 @@ class FrozenClock:
             due = [sleeper for sleeper in self._sleepers if sleeper[0] <= self._now]
             self._sleepers = [sleeper for sleeper in self._sleepers if sleeper[0] > self._now]
         for _, loop, future in due:
-            loop.call_soon_threadsafe(_wake, future)
+            try:
+                loop.call_soon_threadsafe(_wake, future)
+            except RuntimeError:
+                # Its loop has ended meanwhile, and the sleeper with it.
+                continue
 
     async def sleep(self, seconds: float) -> None:
         """Return once the clock has been advanced by `seconds`."""
