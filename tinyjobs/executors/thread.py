@@ -2,7 +2,9 @@
 
 A thread cannot be stopped, so a timeout here is soft: the call is told to have timed out, and its thread counts as
 busy until the function returns. The timeout counts from the moment the thread starts the function. Endings are
-handed to the loop in batches: one wake-up of the loop for all that ended meanwhile.
+handed to the loop in batches: one wake-up of the loop for all that ended meanwhile. In the other direction one thread
+is woken for all that is to be run; it wakes the next before it runs its own call, and takes more as long as there are
+any, so a list of short calls stays in one thread and long ones spread over all.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from tinyjobs.core.context import running_job
 from tinyjobs.core.errors import JobTimeout
@@ -41,7 +43,10 @@ class ThreadExecutor:
         self._deliver = deliver
         self._monotonic = monotonic
         self._loop = loop
-        self._queue: SimpleQueue[_Run | None] = SimpleQueue()
+        self._work: deque[_Run] = deque()
+        self._wakes: SimpleQueue[bool] = SimpleQueue()
+        self._is_waking = False
+        self._is_closed = False
         self._ended: deque[tuple[_Run, Ending]] = deque()
         self._is_told = False
         self._threads: list[threading.Thread] = []
@@ -66,25 +71,22 @@ class ThreadExecutor:
         self._runs[run] = None
         if len(self._threads) < min(len(self._runs), self._size):
             self._add_thread()
-        self._queue.put(run)
+        self._work.append(run)
+        self._wake_one()
 
     def take_back(self) -> list[Call]:
         """The calls no thread has begun, which will now never run here."""
         taken = []
-        while True:
-            try:
-                run = self._queue.get_nowait()
-            except Empty:
-                break
-            if run is not None:
-                del self._runs[run]
-                taken.append(run.call)
+        while (run := self._next()) is not None:
+            del self._runs[run]
+            taken.append(run.call)
         return taken
 
     def close(self) -> None:
         """Let idle threads end. One still running is a daemon and ends with the process."""
+        self._is_closed = True
         for _ in self._threads:
-            self._queue.put(None)
+            self._wakes.put(True)
         for call in self.overdue():
             logger.warning("a thread still runs %s after its timeout; the process leaves it behind", call.spec.name)
 
@@ -93,8 +95,29 @@ class ThreadExecutor:
         thread.start()
         self._threads.append(thread)
 
+    def _wake_one(self) -> None:
+        # One wake-up under way is enough: whoever gets it looks for work after clearing the mark.
+        if not self._is_waking:
+            self._is_waking = True
+            self._wakes.put(True)
+
+    def _next(self) -> "_Run | None":
+        try:
+            return self._work.popleft()
+        except IndexError:
+            return None
+
     def _serve(self) -> None:
-        while (run := self._queue.get()) is not None:
+        while self._wakes.get():
+            self._is_waking = False
+            if self._is_closed:
+                return
+            self._run_all()
+
+    def _run_all(self) -> None:
+        while (run := self._next()) is not None:
+            if self._work:
+                self._wake_one()
             if run.call.spec.options.timeout is not None:
                 self._tell(self._arm, run)
             ending = run_call(run.call, self._monotonic)

@@ -22,6 +22,8 @@ from tinyjobs.core.errors import StoreBusyError
 _SLICE_MS = 100
 # The longest time a worker's writer leaves the lock to others between two of its transactions.
 _LONGEST_REST = 0.005
+# For how many seconds after somebody else's commit a writer reckons with company.
+_COMPANY = 5.0
 
 
 def library_version() -> tuple[int, ...]:
@@ -68,6 +70,8 @@ class SqliteConnection:
         #: Whether write transactions leave the lock to others for as long as they held it; for a worker's writer.
         self.gives_way = False
         self._off_until = 0.0
+        self._others_until = 0.0
+        self._version = -1
 
     def prepare(self, *, memory: bool = False) -> None:
         """Set what a connection needs; switch the file to WAL unless it is in memory."""
@@ -139,6 +143,7 @@ class SqliteConnection:
             try:
                 self._patiently("BEGIN IMMEDIATE")
                 held_since = clock.monotonic()
+                self._note_others(held_since)
                 yield
                 self._now("COMMIT")
                 now = clock.monotonic()
@@ -146,9 +151,16 @@ class SqliteConnection:
             finally:
                 self._heal()
 
+    def _note_others(self, now: float) -> None:
+        if self.gives_way and (version := self.data_version()) != self._version:
+            self._version, self._others_until = version, now + _COMPANY
+
     def _give_way(self) -> None:
-        """Stay off the lock for as long as it was held: writers that follow each other at once starve all others."""
-        if self.gives_way and (rest := self._off_until - self._settings.clock.monotonic()) > 0:
+        """Stay off the lock for as long as it was held: writers that follow each other at once starve all others.
+
+        Only where there are others: a connection that nobody else has committed beside for a while need not wait.
+        """
+        if self.gives_way and self._off_until < self._others_until and (rest := self._off_until - self._settings.clock.monotonic()) > 0:
             threading.Event().wait(rest)
 
     @property

@@ -1,6 +1,7 @@
--- Found by the column that is set only while a job is held.
+-- Found by the column that is set only while a job is held. The subquery keeps the planner from walking the whole
+-- table in the order of the page instead, which it prefers until ANALYZE has run.
 SELECT {listing} FROM {prefix}_jobs
-WHERE held_at IS NOT NULL
+WHERE id IN (SELECT id FROM {prefix}_jobs WHERE held_at IS NOT NULL)
     AND id < %s
     AND (%s IS NULL OR queue = %s)
     AND (%s IS NULL OR task = %s)
