@@ -160,7 +160,9 @@ class SqliteConnection:
 
         Only where there are others: a connection that nobody else has committed beside for a while need not wait.
         """
-        if self.gives_way and self._off_until < self._others_until and (rest := self._off_until - self._settings.clock.monotonic()) > 0:
+        if not self.gives_way or self._off_until >= self._others_until:
+            return
+        if (rest := self._off_until - self._settings.clock.monotonic()) > 0:
             threading.Event().wait(rest)
 
     @property
