@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 
-def settings_for(declared_on: str) -> dict[str, object]:
+def settings_for(folder: Path, declared_on: str, in_file: bool) -> dict[str, object]:
     """A project with the sample tasks and tinyjobs in it, on the database settings that the docs recommend."""
+    database = str(folder / "jobs.sqlite3") if in_file else ":memory:"
     return {
         "SECRET_KEY": "of a test run",
         "USE_TZ": True,
@@ -19,7 +20,8 @@ def settings_for(declared_on: str) -> dict[str, object]:
         "DATABASES": {
             "default": {
                 "ENGINE": "django.db.backends.sqlite3",
-                "NAME": ":memory:",
+                "NAME": database,
+                "TEST": {"NAME": database},
                 "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
             }
         },
@@ -27,14 +29,16 @@ def settings_for(declared_on: str) -> dict[str, object]:
     }
 
 
-def run(folder: Path, *, declared_on: str, apps: bool, labels: list[str], verbosity: int) -> dict[str, object]:
+def run(
+    folder: Path, *, declared_on: str, in_file: bool, apps: bool, labels: list[str], verbosity: int
+) -> dict[str, object]:
     """Run the tests of the labels; ids of subtests are folded into their test's."""
     sys.path.insert(0, str(folder))
 
     import django
     from django.conf import settings
 
-    chosen = settings_for(declared_on)
+    chosen = settings_for(folder, declared_on, in_file)
     if not apps:
         chosen["INSTALLED_APPS"] = []
     settings.configure(**chosen)

@@ -28,13 +28,29 @@ RELEASES = {
             series="6.0",
             version="6.0.10",
             sha256="6005d030df924f85088454c18bd35dcf082b058aa355ad3df520d8de9aef9f41",
-            expected={"control": 76, "enqueue": 51, "worker": 19, "foreign": 70, "stand-ins": 71, "custom": 9},
+            expected={
+                "control": 76,
+                "enqueue": 51,
+                "drain": 19,
+                "worker": 18,
+                "foreign": 70,
+                "stand-ins": 71,
+                "custom": 9,
+            },
         ),
         Release(
             series="6.1",
             version="6.1.3",
             sha256="b5d2d9e35295065d13b1927b3f19a59bd119f737aa6299def14ccca1ae3c8c0d",
-            expected={"control": 85, "enqueue": 56, "worker": 19, "foreign": 75, "stand-ins": 76, "custom": 15},
+            expected={
+                "control": 85,
+                "enqueue": 56,
+                "drain": 19,
+                "worker": 18,
+                "foreign": 75,
+                "stand-ins": 76,
+                "custom": 15,
+            },
         ),
     )
 }

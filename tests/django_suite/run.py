@@ -73,7 +73,7 @@ def lay_out(round_: Round, source: Path, folder: Path) -> Path:
             edits, (source / name).read_text(), f"{round_.name}: Django's {source.parts[-3]}/tests/tasks/{name}"
         )
         (package / name).write_text(edited)
-    shutil.copy(HERE / "restated" / "running.py", package)
+    shutil.copy(HERE / "restated" / f"{round_.running}.py", package / "running.py")
     for name in round_.restated:
         shutil.copy(HERE / "restated" / f"{name}.py", package / f"test_restated_{name}.py")
     return folder
@@ -88,6 +88,7 @@ def run_round(release: Release, round_: Round, folder: Path, python: Path, verbo
             {
                 "declared_on": round_.declared_on,
                 "apps": round_.name != "control",
+                "in_file": round_.in_file,
                 "labels": labels,
                 "verbosity": verbosity,
             }

@@ -1,38 +1,35 @@
-"""Tests of Django's that could not be kept as they stand, said again for jobs that run after they are enqueued."""
+"""Tests of Django's that could not be kept as they stand, said again for jobs that a worker runs."""
 
-from django.tasks import TaskResultStatus, default_task_backend
-from django.test import TestCase, override_settings
+from django.tasks import TaskResultStatus
+from django.test import TransactionTestCase, override_settings
 from tasks import tasks as test_tasks
-from tasks.running import ran
-
-from tinyjobs.testing import drain
-
-
-@override_settings(TASKS={"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"eager": True}}})
-class RestatedEagerTestCase(TestCase):
-    def test_eager_mode_throws_keyboard_interrupt(self):
-        with self.assertRaises(KeyboardInterrupt):
-            with self.assertNoLogs("django.tasks", level="ERROR"):
-                default_task_backend.enqueue(test_tasks.failing_task_keyboard_interrupt, [], {})
+from tasks.running import aran, ran
 
 
 @override_settings(TASKS={"default": {"BACKEND": "tinyjobs.TinyJobsBackend"}})
-class RestatedWorkerTestCase(TestCase):
-    def test_drain_throws_keyboard_interrupt(self):
-        default_task_backend.enqueue(test_tasks.failing_task_keyboard_interrupt, [], {})
+class RestatedWorkerTestCase(TransactionTestCase):
+    def test_worker_outlives_a_keyboard_interrupt_of_the_task(self):
+        failing = test_tasks.failing_task_keyboard_interrupt.enqueue()
 
-        with self.assertRaises(KeyboardInterrupt):
-            with self.assertNoLogs("django.tasks", level="ERROR"):
-                drain()
+        with self.assertLogs("django.tasks", level="ERROR"):
+            after = ran(test_tasks.calculate_meaning_of_life.enqueue())
+        failing.refresh()
 
-    def test_drain_runs_what_was_enqueued_and_nothing_twice(self):
-        first = test_tasks.calculate_meaning_of_life.enqueue()
-        second = ran(test_tasks.get_task_id.enqueue())
+        self.assertEqual(failing.status, TaskResultStatus.FAILED)
+        self.assertEqual([error.exception_class for error in failing.errors], [KeyboardInterrupt])
+        self.assertEqual((after.status, after.return_value), (TaskResultStatus.SUCCESSFUL, 42))
+
+    def test_worker_is_recorded_with_each_job(self):
+        first = test_tasks.noop_task.enqueue()
+        second = ran(test_tasks.noop_task_async.enqueue())
         first.refresh()
-        drain()
-        again = default_task_backend.get_result(second.id)
+        third = ran(test_tasks.noop_task.enqueue())
 
-        self.assertEqual((first.status, first.return_value), (TaskResultStatus.SUCCESSFUL, 42))
-        self.assertEqual((second.status, second.return_value), (TaskResultStatus.SUCCESSFUL, second.id))
-        self.assertEqual(again, second)
-        self.assertEqual(again.attempts, 1)
+        self.assertEqual([result.attempts for result in (first, second, third)], [1, 1, 1])
+        self.assertEqual(first.worker_ids, second.worker_ids)
+        self.assertNotEqual(first.worker_ids, third.worker_ids)
+
+    async def test_result_of_a_job_that_was_sent_from_a_coroutine(self):
+        result = await aran(await test_tasks.calculate_meaning_of_life.aenqueue())
+
+        self.assertEqual((result.status, result.return_value), (TaskResultStatus.SUCCESSFUL, 42))

@@ -1,6 +1,6 @@
-"""What stands in the place of an immediate run: the job is enqueued, drained and read again.
+"""What stands in the place of an immediate run: the job is drained on the test's own connection and read again.
 
-Copied into Django's package `tasks` when the suite runs.
+Copied into Django's package `tasks`, as its module `running`.
 """
 
 from tinyjobs.testing import adrain, drain
