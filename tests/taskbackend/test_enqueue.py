@@ -1,7 +1,9 @@
 """Sending through the task backend: what is validated, what is kept, and what comes back."""
 
 import datetime
+import enum
 import pickle
+from collections import OrderedDict
 from copy import deepcopy
 from unittest import mock
 from uuid import UUID
@@ -13,6 +15,7 @@ from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist, TaskRes
 from django.tasks.signals import task_enqueued
 from django.test import TestCase, override_settings
 from django.utils import timezone
+from django.utils.safestring import mark_safe
 
 from tests.taskbackend.shop import tasks
 from tinyjobs.core.errors import SerializationError, UnknownTaskError
@@ -105,6 +108,26 @@ class EnqueueTests(TestCase):
             with self.subTest(value=value), self.assertRaisesMessage(TypeError, "Unsupported type"):
                 tasks.noop.enqueue(value)
 
+    def test_subclasses_of_text_and_numbers_become_what_they_are_made_of(self):
+        values = [mark_safe("<b>"), TaskResultStatus.READY, Suit.HEARTS, OrderedDict(a=Shout("x")), True]
+        result = tasks.noop.enqueue(*values)
+
+        self.assertEqual(result.args, ["<b>", "READY", 2, {"a": "x"}, True])
+        self.assertEqual([type(value) for value in result.args], [str, str, int, dict, bool])
+        self.assertEqual(tasks.noop.get_result(result.id), result)
+
+    def test_keys_of_dictionaries_stay_what_they_are(self):
+        self.assertEqual(run_through(tasks.noop, {1: "a", "1": "b", None: "c"}), [{1: "a", "1": "b", None: "c"}])
+
+    def test_odd_values_come_back_the_same(self):
+        odd = [float("inf"), -0.0, 2**70, "a\0b", "\ud800", {"$t": "set", "$v": [1]}, 10**400]
+        self.assertEqual(run_through(tasks.noop, *odd), odd)
+        deep = []
+        for _ in range(2_000):
+            deep = [deep]
+        with self.assertRaises((TypeError, RecursionError)):
+            tasks.noop.enqueue(deep)
+
     def test_what_is_sent_is_a_copy(self):
         values = [[1]]
         result = tasks.noop.enqueue(values)
@@ -185,6 +208,19 @@ class EnqueueTests(TestCase):
         self.assertIsNone(stored.enqueued_at.tzinfo)
         self.assertIsNone(tasks.add.using(run_after=datetime.timedelta(1)).run_after.tzinfo)
         self.assertAlmostEqual(Job.objects.get().due_at, when.timestamp(), places=5)
+
+
+def run_through(task, *args):
+    return task.get_result(task.enqueue(*args).id).args
+
+
+class Suit(enum.IntEnum):
+    HEARTS = 2
+
+
+class Shout(str):
+    def __str__(self):
+        return self.upper()
 
 
 def homeless_function():

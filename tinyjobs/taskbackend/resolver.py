@@ -22,7 +22,8 @@ from tinyjobs.core.errors import TinyJobsError, UnknownTaskError
 from tinyjobs.core.options import NAME_LIMIT, TaskOptions
 from tinyjobs.core.retry import resolve_retry_on
 from tinyjobs.core.task import TaskSpec
-from tinyjobs.taskbackend.running import TaskCall, clean_result
+from tinyjobs.taskbackend.normal import normalised
+from tinyjobs.taskbackend.running import TaskCall
 from tinyjobs.taskbackend.settings import BackendSettings
 from tinyjobs.taskbackend.task import Task, options_of
 from tinyjobs.taskbackend.typed import AnyTask
@@ -119,7 +120,7 @@ class DjangoCatalogue:
             call=TaskCall.of(task, self._settings.alias, is_coroutine=is_coroutine),
             options=options,
             is_coroutine=is_coroutine,
-            clean_result=None if _keeps_types(options, self._settings) else clean_result,
+            clean_result=None if _keeps_types(options, self._settings) else normalised,
         )
 
 

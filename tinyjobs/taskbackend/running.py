@@ -10,7 +10,6 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.tasks import TaskContext, TaskResultStatus, task_backends
-from django.utils.json import normalize_json
 
 from tinyjobs.core.context import running_job
 from tinyjobs.core.job import Job
@@ -70,11 +69,6 @@ class CoroutineCall(TaskCall):
         else:
             self._log(job)
         return await self.task.func(*args, **kwargs)
-
-
-def clean_result(value: Any) -> Any:
-    """A return value as Django's rule has it: plain JSON, or `TypeError`."""
-    return normalize_json(value)
 
 
 def _job() -> Job:

@@ -4,20 +4,19 @@ worked out once, so that a bulk enqueue costs little more per item than its row.
 
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, Signature, signature
-from typing import Any, cast
+from typing import Any
 
 from django.tasks.exceptions import InvalidTask
-from django.utils.json import normalize_json
 
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import TaskOptions
+from tinyjobs.taskbackend.normal import normalised
 from tinyjobs.taskbackend.resolver import effective_options, sendable
 from tinyjobs.taskbackend.results import JobResult, moment, new_result, run_after_metadata, seconds_of
 from tinyjobs.taskbackend.shared import Shared
 from tinyjobs.taskbackend.task import DEFAULT_OPTIONS, Task, options_of
 from tinyjobs.taskbackend.typed import AnyTask
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
 _FIXED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -65,9 +64,8 @@ class Draft:
             decoded, kept_kwargs = self._codec.decode_call(payload)  # the caller may go on changing what it passed
             kept_args = list(decoded)
         else:
-            # Django's own rule, without its walk where there is nothing to walk.
-            kept_args = list(args) if _PLAIN.issuperset(map(type, args)) else cast(list[Any], normalize_json(args))
-            kept_kwargs = cast(dict[str, Any], normalize_json(kwargs)) if kwargs else {}
+            kept_args = normalised(args)
+            kept_kwargs = normalised(kwargs) if kwargs else {}
             payload = self._codec.encode_call(kept_args, kept_kwargs)
         job = Job(id=job_id, payload=payload, **self._common)
         shared = self._shared

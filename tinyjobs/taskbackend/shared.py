@@ -29,7 +29,6 @@ from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, opt
 from tinyjobs.taskbackend.settings import parse as parse_options
 from tinyjobs.taskbackend.vendors import Vendor, find_vendor, supported
 
-_ids = IdSource()
 _lock = threading.RLock()
 _shared: dict[str, "Shared"] = {}
 _parsed: dict[str, tuple[object, BackendSettings | SettingsProblems]] = {}
@@ -50,7 +49,7 @@ class Shared:
 
     settings: BackendSettings
     clock: Clock
-    ids: IdSource = field(default_factory=lambda: _ids)
+    ids: IdSource = field(default_factory=IdSource)
     #: The paths of functions whose tasks a worker would find.
     paths: dict[Any, str] = field(default_factory=dict)
     argument_checks: dict[Any, Any] = field(default_factory=dict)

@@ -43,6 +43,7 @@ _OWNERS = {
     "assert_not_enqueued": "tinyjobs.taskbackend.testing",
     "drain": "tinyjobs.taskbackend.testing",
     "eager": "tinyjobs.taskbackend.testing",
+    "enqueued_jobs": "tinyjobs.taskbackend.testing",
 }
 
 __all__ = sorted(_OWNERS)  # noqa: PLE0605 - the table is the one place that names them

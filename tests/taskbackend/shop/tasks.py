@@ -153,3 +153,21 @@ def not_a_task(x):
 
 
 under_another_name = task(not_a_task)
+
+
+@task
+def write_and_fail(name):
+    Order.objects.create(name=name)
+    raise ValueError(name)
+
+
+@task
+def register_on_commit():
+    transaction.on_commit(lambda: None)
+
+
+@task
+def register_inside_open_block():
+    transaction.atomic().__enter__()
+    transaction.on_commit(lambda: None)
+    raise ValueError("left inside a transaction")
