@@ -1,0 +1,85 @@
+"""Settings of the example shop. What is particular to tinyjobs is `INSTALLED_APPS`, `TASKS` and the SQLite options."""
+
+import os
+from pathlib import Path
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# Everything the shop writes goes here: the database, mails, invoices, exports.
+VAR = Path(os.environ.get("SHOP_VAR", BASE_DIR / "var"))
+VAR.mkdir(parents=True, exist_ok=True)
+
+# Good enough for an example on your own machine, and for nothing else.
+SECRET_KEY = "an example has no secrets"
+DEBUG = os.environ.get("SHOP_DEBUG", "1") == "1"
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", "testserver"]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "tinyjobs",
+    "shop",
+]
+
+# Jobs are kept in DATABASES["default"], beside the shop's own tables: that is what lets an order and its jobs be
+# written, or rolled back, together.
+TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend"}}
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": VAR / "shop.sqlite3",
+        "OPTIONS": {
+            # A transaction that reads first and writes later has to change from reader to writer half-way. If a worker
+            # wrote in between, SQLite refuses that at once, without waiting: "database is locked". IMMEDIATE takes the
+            # write lock at the start instead, and waits for it.
+            "transaction_mode": "IMMEDIATE",
+            # How many seconds to wait for that lock.
+            "timeout": 20,
+            # In WAL mode readers and the one writer do not hold each other up.
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+        },
+    }
+}
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+ROOT_URLCONF = "project.urls"
+WSGI_APPLICATION = "project.wsgi.application"
+STATIC_URL = "static/"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# Mails become files, one each.
+EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+EMAIL_FILE_PATH = VAR / "mail"
+DEFAULT_FROM_EMAIL = "shop@example.com"
+
+# How many seconds an invoice takes to render. The demo makes it long in the worker that it is going to kill.
+SHOP_INVOICE_SECONDS = float(os.environ.get("SHOP_INVOICE_SECONDS", "0"))

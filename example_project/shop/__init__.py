@@ -1,0 +1,1 @@
+"""A small shop: what a project that uses tinyjobs looks like."""

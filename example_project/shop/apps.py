@@ -1,0 +1,8 @@
+"""The app."""
+
+from django.apps import AppConfig
+
+
+class ShopConfig(AppConfig):
+    name = "shop"
+    verbose_name = "Shop"

@@ -1,0 +1,142 @@
+"""What happens in the demo, step by step."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.tasks import TaskResult, TaskResultStatus
+from django.tasks.signals import task_enqueued
+
+from shop.demo.verdict import PURPOSES, Events, Row, complaints, read_rows, table
+from shop.demo.workers import DemoFailed, WorkerProcess
+from shop.models import Product
+from shop.orders import OutOfStock, place_order
+from shop.payment import PaymentDeclined
+
+# Who orders how much of which product. The second and the fifth are turned down when everything is written already;
+# the fourth asks for more than there is.
+ORDERS = (
+    ("customer-1@example.com", {"Drip kettle": 1, "Filter papers, 100": 2}),
+    ("declined-1@example.com", {"Mug": 4}),
+    ("customer-2@example.com", {"Coffee, 250 g": 3}),
+    ("customer-3@example.com", {"Mug": 1, "Hand grinder": 500}),
+    ("declined-2@example.com", {"Coffee, 250 g": 1, "Mug": 1}),
+    ("customer-4@example.com", {"Hand grinder": 1, "Coffee, 250 g": 2}),
+    ("customer-5@example.com", {"Mug": 6}),
+)
+WRITTEN = ("mail", "invoices", "exports", "feed")
+PATIENCE = 60.0
+
+
+class Story:
+    """One telling. `say` is given a line of progress at a time."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+        self.events = Events()
+
+    def tell(self) -> list[str]:
+        """Let everything happen; what was not as it should be, nothing if all is well."""
+        self._begin_afresh()
+        self._place_orders()
+        self._lose_a_worker()
+        self._finish_with_another()
+        rows = read_rows(self.events.committed)
+        self._say("\nWhat the store says of every job of every committed order:\n")
+        for line in table(rows):
+            self._say(f"  {line}")
+        self._say(f"\nJob ids handed out to orders that were rolled back: {len(self.events.ids_in_vain)}.")
+        return complaints(self.events, rows, settings.VAR)
+
+    def _begin_afresh(self) -> None:
+        self._say(f"A fresh database, in {settings.VAR}")
+        connection.close()
+        # By name, and nothing else: the directory may be one that somebody keeps other things in.
+        leftovers = [path for name in WRITTEN for path in (settings.VAR / name).glob("*") if path.is_file()]
+        for path in [*settings.VAR.glob("shop.sqlite3*"), *settings.VAR.glob("worker-*.log"), *leftovers]:
+            path.unlink()
+        call_command("migrate", verbosity=0)
+
+    def _place_orders(self) -> None:
+        self._say("\nOrders are placed, each with its jobs in one transaction:")
+        products = {product.name: product.pk for product in Product.objects.all()}
+        for email, wanted in ORDERS:
+            with _listening() as handed_out:
+                try:
+                    order = place_order(email, {products[name]: quantity for name, quantity in wanted.items()})
+                except (PaymentDeclined, OutOfStock) as refusal:
+                    self._note_rollback(handed_out)
+                    self._say(f"  {email}: rolled back with {len(handed_out)} jobs. {refusal}")
+                else:
+                    self.events.committed.append(order.reference)
+                    self._say(f"  {email}: committed with {len(handed_out)} jobs, order {order.reference}")
+
+    def _note_rollback(self, handed_out: list[TaskResult]) -> None:
+        self.events.ids_in_vain += [result.id for result in handed_out]
+        self.events.rolled_back += {result.args[0]: None for result in handed_out}
+
+    def _lose_a_worker(self) -> None:
+        self._say("\nA first worker starts, with one thread, and takes a minute for an invoice.")
+        # A lease of three seconds, so that nobody has to wait long for the one that will be lost. The default is 60.
+        options = ("--concurrency", "1", "--lease", "3")
+        with WorkerProcess("worker-1", *options, SHOP_INVOICE_SECONDS="60") as worker:
+            worker.wait_until(self._is_deep_in_an_invoice, "a worker is in the middle of an invoice", PATIENCE)
+            rows = read_rows(self.events.committed)
+            caught = _running(rows)[0]
+            self.events.killed_job = caught.job_id
+            done = sum(row.is_success for row in rows)
+            self._say(f"  It has done {done} jobs and is in the middle of the invoice of order {caught.reference}.")
+            worker.kill()
+        status = next(row.status for row in read_rows([caught.reference]) if row.job_id == caught.job_id)
+        self._say(f"  Killed with SIGKILL. The store cannot know yet: that job still reads {status.lower()}.")
+
+    def _is_deep_in_an_invoice(self) -> bool:
+        """Whether an invoice is all that still runs, and what the worker did before stands recorded."""
+        rows = read_rows(self.events.committed)
+        running = _running(rows)
+        feeds_are_done = all(row.is_success for row in rows if row.purpose == "feed")
+        return feeds_are_done and [row.purpose for row in running] == ["invoice"]
+
+    def _finish_with_another(self) -> None:
+        self._say("\nA second worker starts. It does what is left, and takes the lost job once its lease has run out.")
+        options = ("--concurrency", "4", "--reap-interval", "0.5")
+        with WorkerProcess("worker-2", *options, SHOP_INVOICE_SECONDS="0") as worker:
+            worker.wait_until(self._all_have_ended, "every job has ended", PATIENCE)
+            rows = read_rows(self.events.committed)
+            self._say(f"  All {len(rows)} jobs have ended: {_counted(rows)}.")
+            status = worker.stop(PATIENCE)
+        if status != 0:
+            raise DemoFailed(f"The second worker was asked to stop and ended with status {status}; see {worker.log}.")
+        self._say("  Asked to stop with SIGTERM, it ended with status 0.")
+
+    def _all_have_ended(self) -> bool:
+        ended = (TaskResultStatus.SUCCESSFUL.value, TaskResultStatus.FAILED.value)
+        rows = read_rows(self.events.committed)
+        return len(rows) == len(self.events.committed) * len(PURPOSES) and all(row.status in ended for row in rows)
+
+
+def _running(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.status == TaskResultStatus.RUNNING.value]
+
+
+def _counted(rows: list[Row]) -> str:
+    return ", ".join(f"{number} {status.lower()}" for status, number in Counter(row.status for row in rows).items())
+
+
+@contextmanager
+def _listening() -> Iterator[list[TaskResult]]:
+    """Collects the result of every enqueue inside the block, also of those that are rolled back later."""
+    heard: list[TaskResult] = []
+
+    def listen(task_result: TaskResult, **_: Any) -> None:
+        heard.append(task_result)
+
+    task_enqueued.connect(listen)
+    try:
+        yield heard
+    finally:
+        task_enqueued.disconnect(listen)

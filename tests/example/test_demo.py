@@ -1,0 +1,131 @@
+"""`manage.py demo` ends well, leaves nothing running, and notices when something is not as it should be."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT
+
+EXAMPLE = ROOT / "example_project"
+
+
+def run(project: Path, var: Path, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a command of a copy of the project, and fail if it leaves a process behind."""
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    environment["SHOP_VAR"] = str(var)
+    process = subprocess.Popen(
+        [sys.executable, str(project / "manage.py"), *command],
+        cwd=var,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a group of its own, so that what is left of it can be told
+    )
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        raise
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
+def test_the_whole_story(tmp_path):
+    told = run(EXAMPLE, tmp_path, "demo")
+    assert told.returncode == 0, told.stdout + told.stderr
+    rows = re.findall(r"^ {2}.{10} (receipt|invoice|export|feed) +(\w+) +(.+)$", told.stdout, re.MULTILINE)
+    assert len(rows) == 16
+    assert {status for _, status, _ in rows} == {"successful"}
+    assert sorted(ran for purpose, _, ran in rows if purpose == "invoice") == ["lost, success"] + ["success"] * 3
+    assert [ran for purpose, _, ran in rows if purpose == "export"] == ["failed, failed, success"] * 4
+    assert "rolled back: 8." in told.stdout
+
+
+def test_it_can_be_told_again_in_the_same_place_and_touches_nothing_else_there(tmp_path):
+    (tmp_path / "mail").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    for _ in range(2):
+        told = run(EXAMPLE, tmp_path, "demo")
+        assert told.returncode == 0, told.stdout + told.stderr
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+BREAKS = {
+    "orders without a transaction": (
+        "shop/orders.py",
+        "    with transaction.atomic():\n",
+        "    if transaction:\n",
+        "of an order that was rolled back is in the store",
+    ),
+    "exports that give up too early": (
+        "shop/tasks.py",
+        "    max_attempts=5,\n    # Only what",
+        "    max_attempts=2,\n    # Only what",
+        "reads FAILED, not SUCCESSFUL",
+    ),
+    "an invoice that is not tried again": (
+        "shop/tasks.py",
+        "@task(max_attempts=2)",
+        "@task(max_attempts=1)",
+        "it ran as lost.",
+    ),
+    "a warehouse that answers at once": (
+        "shop/warehouse.py",
+        "ANSWERS_AT = 3",
+        "ANSWERS_AT = 1",
+        "should have run as failed, failed, success; it ran as success.",
+    ),
+    "receipts that are sent twice": (
+        "shop/tasks.py",
+        "    message.send()  # the one line",
+        "    message.send(), message.send()",
+        "2 receipts were mailed",
+    ),
+    "a worker that does not start": (
+        "shop/apps.py",
+        "from django.apps import AppConfig\n",
+        'import sys\n\nfrom django.apps import AppConfig\n\n"worker" in sys.argv and sys.exit(3)\n',
+        "ended with status 3 before",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if place == 0 else pytest.param(name, marks=pytest.mark.slow)  # one of them is enough every day
+        for place, name in enumerate(BREAKS)
+    ],
+)
+def test_it_ends_with_an_error_when_something_is_wrong(tmp_path, name):
+    file, found, put_in, complaint = BREAKS[name]
+    project = tmp_path / "project"
+    shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("var", "__pycache__"))
+    text = (project / file).read_text("utf-8")
+    assert text.count(found) == 1
+    (project / file).write_text(text.replace(found, put_in), "utf-8")
+    var = tmp_path / "var"
+    var.mkdir()
+    told = run(project, var, "demo")
+    assert told.returncode == 1, told.stdout + told.stderr
+    assert complaint in told.stderr, told.stdout + told.stderr
+
+
+def test_the_shops_own_tests_pass(tmp_path):
+    done = run(EXAMPLE, tmp_path, "test", "shop")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Ran 10 tests" in done.stderr
+
+
+def test_no_migration_is_missing(tmp_path):
+    done = run(EXAMPLE, tmp_path, "makemigrations", "--check", "--dry-run")
+    assert done.returncode == 0, done.stdout + done.stderr
