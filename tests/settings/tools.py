@@ -2,4 +2,10 @@
 
 from tests.settings.base import *  # noqa: F403
 
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ":memory:",
+        "OPTIONS": {"transaction_mode": "IMMEDIATE"},
+    }
+}
