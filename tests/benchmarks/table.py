@@ -105,7 +105,7 @@ def _against(outcome: Outcome, rival: Rival) -> str:
     if rival.bar is not None:
         verdict = "reached" if ratio >= rival.bar else "MISSED"
     else:
-        verdict = "lost" if ratio < NO_LOSS else ""
+        verdict = "lost" if ratio < NO_LOSS and outcome.row.work.subject.peer is None else ""
     return f"{named} | {_number(theirs)} | {ratio:.2f}{spread} | {bar} | {verdict}"
 
 
