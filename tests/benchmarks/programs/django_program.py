@@ -33,10 +33,10 @@ class DjangoProgram(Program):
         import django
 
         django.setup()
-        import django_tasks
+        from benchapp import tasks
 
-        self.noop = getattr(django_tasks, f"noop_{self.kind}")
-        self.stamp = getattr(django_tasks, f"stamp_{self.kind}")
+        self.noop = getattr(tasks, f"noop_{self.kind}")
+        self.stamp = getattr(tasks, f"stamp_{self.kind}")
 
     def prepare(self) -> None:
         from django.core.management import call_command

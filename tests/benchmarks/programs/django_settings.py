@@ -12,7 +12,7 @@ from pathlib import Path
 SECRET_KEY = "benchmark"
 DEBUG = False
 USE_TZ = True
-INSTALLED_APPS = os.environ["BENCH_APPS"].split(",")
+INSTALLED_APPS = ["benchapp", *os.environ["BENCH_APPS"].split(",")]
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",

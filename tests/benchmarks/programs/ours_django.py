@@ -17,16 +17,11 @@ class Django(DjangoProgram):
     finished_job = "status = 'success'"
     attached = ((ours.EXECUTIONS, "job_id"),)
 
-    def _many(self, task: object, calls: list[tuple[object, ...]]) -> None:
-        from django.tasks import task_backends
-
-        task_backends["default"].enqueue_many([(task, call, {}) for call in calls])
-
     def enqueue_many(self, indexes: range) -> None:
-        self._many(self.stamp, [(index,) for index in indexes])
+        self.stamp.enqueue_many([(index,) for index in indexes])
 
     def load_noops(self, jobs: int) -> None:
-        self._many(self.noop, [()] * jobs)
+        self.noop.enqueue_many([()] * jobs)
 
     def command(self) -> list[str]:
         slots = self.arguments.slots
