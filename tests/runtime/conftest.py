@@ -1,4 +1,4 @@
-"""A bench for the runtime's tests: an engine over a real store, its tasks named in a dict, and short ways to say things."""
+"""A bench for the runtime's tests: an engine over a real store, tasks in a dict, and short ways to say things."""
 
 import asyncio
 import threading

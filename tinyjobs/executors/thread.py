@@ -58,8 +58,9 @@ class ThreadExecutor:
         return self._size - len(self._runs)
 
     def running(self) -> list[Call]:
-        """The calls whose outcome is still open."""
-        return [run.call for run in self._runs if not run.is_settled]
+        """The calls whose outcome is still open. Callable from any thread."""
+        # Copied in one step: the loop's thread adds and removes while another one asks.
+        return [run.call for run in list(self._runs) if not run.is_settled]
 
     def overdue(self) -> list[Call]:
         """The calls whose timeout has passed while their function goes on."""
@@ -68,9 +69,14 @@ class ThreadExecutor:
     def start(self, call: Call) -> None:
         """Hand a call to a thread; its ending is delivered on the loop."""
         run = _Run(call)
+        if len(self._threads) < min(len(self._runs) + 1, self._size):
+            try:
+                self._add_thread()
+            except RuntimeError as error:
+                # The system gives no more threads. To wait for a busy one could mean to wait for ever.
+                self._deliver([Ending(call, End.RAISED, 0.0, None, error)])
+                return
         self._runs[run] = None
-        if len(self._threads) < min(len(self._runs), self._size):
-            self._add_thread()
         self._work.append(run)
         self._wake_one()
 

@@ -21,7 +21,11 @@ logger = logging.getLogger("tinyjobs.leases")
 
 
 class LeaseKeeper:
-    """Renews at a third of the lease. `held` is called from the keeper's thread and must answer a fresh sequence."""
+    """Renews at a third of the lease.
+
+    `held` answers every claim to renew, `running` those of them whose function has not ended. Both are called from
+    the keeper's thread and must answer a fresh sequence.
+    """
 
     def __init__(
         self,
@@ -29,13 +33,15 @@ class LeaseKeeper:
         settings: WorkerSettings,
         loop: asyncio.AbstractEventLoop,
         held: Callable[[], Sequence[Held]],
+        running: Callable[[], Sequence[Held]],
     ) -> None:
         self._engine = engine
         self._settings = settings
         self._loop = loop
         self._held = held
+        self._running = running
         self._stopped = threading.Event()
-        self._ticked = engine.clock.monotonic()
+        self._asked_at: float | None = None
         self._is_stalled = False
         self._lost: set[Held] = set()
         self._trouble = Backoff(first=min(0.25, settings.lease / 12), ceiling=settings.lease / 6)
@@ -55,20 +61,26 @@ class LeaseKeeper:
             pause = self._pass()
 
     def _pass(self) -> float:
-        """One round; the seconds until the next."""
-        self._ask_loop()
-        held = [entry for entry in self._held() if entry not in self._lost]
-        if not held or not self._loop_answers():
-            return self._settings.lease / 3
+        """One round; the seconds until the next. Never raises: without its keeper every job here would run twice."""
         try:
-            renewed = self._renew(held)
+            if self._loop_answers():
+                self._renew_all()
         except Exception as error:
+            if self._stopped.is_set():
+                # Whoever stopped the keeper may have closed the store under it.
+                return 0.0
             self._report(error)
             return self._trouble.failed()
+        return self._settings.lease / 3
+
+    def _renew_all(self) -> None:
+        held = [entry for entry in self._held() if entry not in self._lost]
+        if not held:
+            return
+        renewed = self._renew(held)
         if self._trouble.succeeded():
             logger.info("leases are renewed again")
         self._note_lost(set(held) - set(renewed))
-        return self._settings.lease / 3
 
     def _renew(self, held: Sequence[Held]) -> Collection[Held]:
         try:
@@ -80,8 +92,9 @@ class LeaseKeeper:
         return finish(_as_coroutine(store.heartbeat(held, self._settings.lease)))
 
     def _note_lost(self, lost: set[Held]) -> None:
-        # One that ended while the renewal was on its way is not lost, only finished.
-        still_running = set(self._held())
+        # One that has ended meanwhile is not lost: its outcome is on its way, or recorded already.
+        still_running = set(self._running())
+        self._lost &= still_running
         for entry in lost & still_running:
             self._lost.add(entry)
             logger.warning(
@@ -90,23 +103,19 @@ class LeaseKeeper:
                 entry.job_id,
                 extra={"job_id": entry.job_id},
             )
-        self._lost &= still_running
-
-    def _ask_loop(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._tick)
-        except RuntimeError:
-            self._stopped.set()
-
-    def _tick(self) -> None:
-        self._ticked = self._engine.clock.monotonic()
 
     def _loop_answers(self) -> bool:
-        silent = self._engine.clock.monotonic() - self._ticked
-        if silent <= self._settings.stall:
+        """Whether the loop has answered the last question, or has still time to; if it has, it is asked again."""
+        now = self._engine.clock.monotonic()
+        if self._asked_at is None:
             if self._is_stalled:
                 self._is_stalled = False
                 logger.warning("the event loop answers again; leases are renewed")
+            self._asked_at = now
+            self._ask_loop()
+            return True
+        silent = now - self._asked_at
+        if silent <= self._settings.stall:
             return True
         if not self._is_stalled:
             self._is_stalled = True
@@ -117,11 +126,22 @@ class LeaseKeeper:
             )
         return False
 
+    def _ask_loop(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._answered)
+        except RuntimeError:
+            # The loop has ended, and the worker with it.
+            self._stopped.set()
+
+    def _answered(self) -> None:
+        self._asked_at = None
+
     def _report(self, error: Exception) -> None:
         self._engine.hooks.report("leases", error)
         if self._trouble.failures == 0:
-            level = logging.WARNING if is_transient(error) else logging.ERROR
-            logger.log(level, "leases could not be renewed, trying again: %s", error)
+            expected = is_transient(error)
+            level = logging.WARNING if expected else logging.ERROR
+            logger.log(level, "leases could not be renewed, trying again: %s", error, exc_info=not expected)
 
 
 async def _as_coroutine[T](awaitable: Awaitable[T]) -> T:

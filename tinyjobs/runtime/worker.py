@@ -240,7 +240,7 @@ class Worker:
             threads=ThreadExecutor(settings.concurrency, self._ended, monotonic, loop),
             hooks=hooks,
             recorder=Recorder(engine, hooks),
-            keeper=LeaseKeeper(engine, settings, loop, self._held),
+            keeper=LeaseKeeper(engine, settings, loop, self._held, self._running),
             upkeep=Upkeep(engine, settings.reap_interval, hooks),
             idler=Idler(engine, settings),
         )
@@ -263,10 +263,15 @@ class Worker:
     def _held(self) -> list[Held]:
         """The claims whose function runs or whose outcome is not yet recorded. Called from the keeper's thread too."""
         parts = self._parts
+        return [] if parts is None else self._running() + parts.recorder.held()
+
+    def _running(self) -> list[Held]:
+        """The claims whose function runs. Called from the keeper's thread too."""
+        parts = self._parts
         if parts is None:
             return []
         calls = [*parts.coroutines.running(), *parts.threads.running()]
-        return [Held(call.job.id, call.job.claims) for call in calls] + parts.recorder.held()
+        return [Held(call.job.id, call.job.claims) for call in calls]
 
     def _wake(self) -> None:
         parts = self._parts
