@@ -6,10 +6,12 @@ to job, and its thread is only made when a job makes such a call.
 """
 
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
+
+_PATIENCE = 5.0
 
 
 class Lanes:
@@ -38,12 +40,14 @@ class Lanes:
         self._free.append(lane)
 
     def close(self) -> None:
-        """End the threads and close their connections; what still runs in one is not waited for."""
+        """End the threads and close their connections; one that is still busy is given a few seconds."""
+        closing = []
         for lane in self._all:
             executor = SyncToAsync.context_to_thread_executor.pop(lane, None)
             if executor is not None:
-                executor.submit(connections.close_all)
+                closing.append(executor.submit(connections.close_all))
                 executor.shutdown(wait=False)
+        wait(closing, timeout=_PATIENCE)
         self._all.clear()
         self._free.clear()
 

@@ -1,5 +1,6 @@
 import threading
 
+from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.tasks import task as django_task
 from django.utils import timezone, translation
@@ -171,3 +172,39 @@ def register_inside_open_block():
     transaction.atomic().__enter__()
     transaction.on_commit(lambda: None)
     raise ValueError("left inside a transaction")
+
+
+@task
+def begin_by_hand():
+    with connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("INSERT INTO shop_order (name, note) VALUES ('left open', '')")
+
+
+@task
+def count_left_behind():
+    return Order.objects.filter(name__startswith="left").count()
+
+
+meeting = threading.Barrier(1)
+
+
+def _meet():
+    Order.objects.count()
+    meeting.wait(20)
+    return threading.get_ident()
+
+
+@task
+async def ameet():
+    return await sync_to_async(_meet)()
+
+
+def _lane():
+    connection.ensure_connection()
+    return [threading.get_ident(), id(connection.connection)]
+
+
+@task
+async def alane():
+    return await sync_to_async(_lane)()
