@@ -9,6 +9,7 @@ import pytest
 
 from tests.sqlite.filled import fill
 from tests.sqlite.stores import make_store
+from tinyjobs.core.inline import finish
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +40,4 @@ def large_file(request, filled_file) -> Path:
 def large_store(request, large_file):
     store = make_store(large_file, returning=request.param)
     yield store
-    for runner in (store._inline,):
-        for connection in list(runner._all):
-            connection.close()
+    finish(store.inline().close())

@@ -23,8 +23,8 @@ JOBS = """
     )
     SELECT
         printf('018bc000-%04x-7000-8000-%012x', n / 65536, n),
-        'shop.tasks.' || char(97 + n % 7),
-        'queue' || CASE WHEN n % 100 < 60 THEN 0 ELSE n % 10 END,
+        'shop.tasks.' || char(97 + n / 4 % 7),
+        'queue' || CASE WHEN n / 4 % 100 < 60 THEN 0 ELSE n / 4 % 10 END,
         CASE WHEN n % 4 < 2 THEN 'queued' WHEN n % 40 = 2 THEN 'failed' WHEN n % 40 = 3 THEN 'cancelled'
             ELSE 'success' END,
         CASE WHEN n % 4 = 1 THEN 100 + n % 3 ELSE n % 5 END,
