@@ -67,36 +67,31 @@ def check_tables(databases: Sequence[str] | None = None, **kwargs: Any) -> list[
 @checks.register(deploy=True)
 def check_deployment(**kwargs: Any) -> list[CheckMessage]:
     """What is right while developing and wrong in production."""
-    found: list[CheckMessage] = []
-    for settings in _our_settings():
-        if django_settings.DEBUG:
-            found.append(
-                _warning("W101", "DEBUG is on: a worker keeps a log of its queries and starts again on code changes.")
-            )
-        if settings.eager:
-            found.append(
-                _warning(
-                    "W102",
-                    f"{settings.path('eager')} is on: jobs run inside the request that sends them.",
-                    "Turn it off and start a worker.",
-                )
-            )
-        if settings.url is not None and settings.url.startswith("memory:"):
-            found.append(
-                _warning(
-                    "W103",
-                    f"{settings.path('url')} is {settings.url}: jobs end with the process, and no worker sees them.",
-                    "Keep jobs in a database.",
-                )
-            )
-        if settings.allow_pickle and not settings.refuse_pickle:
-            found.append(
-                _warning(
-                    "W104",
-                    f"{settings.path('allow_pickle')} is on: who can write to the store can run code in every worker.",
-                )
-            )
-    return list(dict.fromkeys(found))
+    ours = list(_our_settings())
+    found: list[CheckMessage] = [message for settings in ours for message in _in_production(settings)]
+    if ours and django_settings.DEBUG:
+        found.append(_warning("W101", "DEBUG is on: workers log their queries and start again on code changes."))
+    return found
+
+
+def _in_production(settings: BackendSettings) -> Iterator[CheckMessage]:
+    if settings.eager:
+        yield _warning(
+            "W102",
+            f"{settings.path('eager')} is on: jobs run inside the request that sends them.",
+            "Turn it off and start a worker.",
+        )
+    if settings.url is not None and settings.url.startswith("memory:"):
+        yield _warning(
+            "W103",
+            f"{settings.path('url')} is {settings.url}: jobs end with the process, and no worker sees them.",
+            "Keep jobs in a database.",
+        )
+    if settings.allow_pickle and not settings.refuse_pickle:
+        yield _warning(
+            "W104",
+            f"{settings.path('allow_pickle')} is on: who can write to the store can run code in every worker.",
+        )
 
 
 def _url_store(settings: BackendSettings) -> Iterator[CheckMessage]:

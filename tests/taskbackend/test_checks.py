@@ -1,0 +1,157 @@
+"""System checks: every wrong setting is named with its path before anything runs."""
+
+import pytest
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.tasks import default_task_backend
+from django.tasks.exceptions import InvalidTaskBackend
+
+from tests.taskbackend.shop import tasks
+
+OURS = "tinyjobs.TinyJobsBackend"
+TASK = "tests.taskbackend.shop.tasks.add"
+
+
+@pytest.fixture
+def found(settings):
+    """Run the checks under these OPTIONS, or this whole TASKS, and give the messages of ours."""
+
+    def run(options=None, *, tasks=None, queues=None, deploy=False):
+        entry = {"BACKEND": OURS, "OPTIONS": options or {}}
+        if queues is not None:
+            entry["QUEUES"] = queues
+        settings.TASKS = tasks or {"default": entry}
+        return [
+            entry for entry in run_checks(include_deployment_checks=deploy) if (entry.id or "").startswith("tinyjobs.")
+        ]
+
+    return run
+
+
+def test_right_settings_say_nothing(found):
+    assert found() == []
+    assert found({"url": "memory://", "enqueue_on_commit": False, "allow_pickle": False}) == []
+    assert found({"lease": 30, "concurrency": 2, "queues": ["a"], "busy_timeout": 3}) == []
+    assert found({"tasks": {TASK: {"timeout": 3, "retry_on": ("shop.errors.Gone",)}}}) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "says"),
+    [
+        ({"leese": 3}, "TASKS['default']['OPTIONS']['leese']", "is no option"),
+        ({"url": "memory://", "leese": 3}, "TASKS['default']['OPTIONS']['url']", "leese"),
+        ({"prefix": "mine"}, "TASKS['default']['OPTIONS']['prefix']", "is no option"),
+        ({"lease": -1}, "TASKS['default']['OPTIONS']['lease']", "-1"),
+        ({"lease": "long"}, "TASKS['default']['OPTIONS']['lease']", "'long'"),
+        ({"concurrency": 0}, "TASKS['default']['OPTIONS']['concurrency']", "0"),
+        ({"queues": "default"}, "TASKS['default']['OPTIONS']['queues']", "list"),
+        ({"eager": 1}, "TASKS['default']['OPTIONS']['eager']", "True or False"),
+        ({"max_result_bytes": 0}, "TASKS['default']['OPTIONS']['max_result_bytes']", "bytes"),
+        ({"database": "nowhere"}, "TASKS['default']['OPTIONS']['database']", "nowhere"),
+        ({"database": ""}, "TASKS['default']['OPTIONS']['database']", "not a text"),
+        ({"url": "jobs.db"}, "TASKS['default']['OPTIONS']['url']", "no store URL"),
+        ({"url": "carrier-pigeon://x"}, "TASKS['default']['OPTIONS']['url']", "carrier-pigeon"),
+        ({"url": "memory://", "database": "default"}, "TASKS['default']['OPTIONS']['database']", "exclude"),
+        ({"schedules": {}}, "TASKS['default']['OPTIONS']['schedules']", "not available"),
+        ({"retention": {}}, "TASKS['default']['OPTIONS']['retention']", "not available"),
+        ({"mask": ["x"]}, "TASKS['default']['OPTIONS']['mask']", "not available"),
+        ({"tasks": []}, "TASKS['default']['OPTIONS']['tasks']", "dictionary"),
+        ({"tasks": {"add": {}}}, "TASKS['default']['OPTIONS']['tasks']['add']", "import path"),
+        ({"tasks": {TASK: 3}}, f"['tasks']['{TASK}']", "dictionary"),
+        ({"tasks": {TASK: {"timeout": -3}}}, f"['tasks']['{TASK}']: timeout", "-3"),
+        ({"tasks": {TASK: {"cron": "* * * * *"}}}, f"['tasks']['{TASK}']", "cron"),
+        ({"tasks": {TASK: {"key": "x"}}}, f"['tasks']['{TASK}']['key']", "cannot be set here"),
+    ],
+)
+def test_a_wrong_option_is_an_error_with_its_path(found, options, path, says):
+    (message,) = found(options)
+    assert message.level >= 40
+    assert path in message.msg
+    assert says in message.msg
+
+
+def test_everything_that_is_wrong_is_told_at_once(found):
+    assert len(found({"lease": -1, "eager": 2, "retention": {}})) == 3
+
+
+@pytest.mark.parametrize(("queues", "says"), [("default", "list"), (["a,b"], "comma"), ([""], "name"), (None, None)])
+def test_queues(found, queues, says):
+    messages = found(queues=queues)
+    assert [says in message.msg for message in messages] == ([True] if says else [])
+
+
+def test_wrong_settings_do_not_break_the_import_of_tasks_but_their_use(found):
+    found({"lease": -1})
+    assert tasks.add.using(priority=3).priority == 3
+    with pytest.raises(InvalidTaskBackend, match="'lease'") as raised:
+        default_task_backend.enqueue(tasks.add, [1], {})
+    assert isinstance(raised.value, ImproperlyConfigured)
+
+
+def test_the_app_is_missing(found, settings):
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "tinyjobs"]
+    assert [message.id for message in found()] == ["tinyjobs.E002"]
+
+
+def test_two_aliases_may_not_share_a_store(found):
+    ours = {"BACKEND": OURS}
+    (message,) = found(tasks={"default": ours, "second": ours})
+    assert message.id == "tinyjobs.E006"
+    assert "'second'" in message.msg
+
+    other = {"BACKEND": OURS, "OPTIONS": {"database": "other"}}
+    assert found(tasks={"default": ours, "second": other}) == []
+    shared = {"BACKEND": OURS, "OPTIONS": {"url": "sqlite:///jobs.db"}}
+    assert [entry.id for entry in found(tasks={"default": shared, "second": shared})] == ["tinyjobs.E006"]
+    apart = {"BACKEND": OURS, "OPTIONS": {"url": "sqlite:///jobs.db", "prefix": "second"}}
+    assert found(tasks={"default": shared, "second": apart}) == []
+
+
+def test_a_router_that_forbids_our_tables(found, settings):
+    class NotThere:
+        def allow_migrate(self, db, app_label, **hints):
+            return False if app_label == "tinyjobs" else None
+
+    settings.DATABASE_ROUTERS = [NotThere()]
+    assert [message.id for message in found()] == ["tinyjobs.E005"]
+
+
+def test_sqlite_that_begins_transactions_by_reading(found, monkeypatch):
+    options = connections["default"].settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "transaction_mode", None)
+    (message,) = found()
+    assert message.id == "tinyjobs.W001"
+    assert "IMMEDIATE" in message.msg
+    monkeypatch.setitem(options, "transaction_mode", "exclusive")
+    assert found() == []
+
+
+def test_a_database_that_no_store_supports(found, monkeypatch):
+    monkeypatch.setattr(type(connections["default"]), "vendor", "mysql")
+    (message,) = found()
+    assert message.id == "tinyjobs.E004"
+    assert "mysql" in message.msg
+
+
+def test_requests_that_are_transactions_elsewhere(found, monkeypatch):
+    monkeypatch.setitem(connections["other"].settings_dict, "ATOMIC_REQUESTS", True)
+    (message,) = found()
+    assert message.id == "tinyjobs.W002"
+    assert "'other'" in message.msg
+
+
+def test_what_is_wrong_in_production(found, settings):
+    assert found(deploy=True) == []
+    settings.DEBUG = True
+    options = {"eager": True, "url": "memory://", "allow_pickle": True}
+    ids = {message.id for message in found(options, deploy=True)}
+    assert ids == {"tinyjobs.W101", "tinyjobs.W102", "tinyjobs.W103", "tinyjobs.W104"}
+    assert found(options) == []
+
+
+def test_checks_can_be_silenced_like_any(found, settings, monkeypatch):
+    monkeypatch.setitem(connections["default"].settings_dict["OPTIONS"], "transaction_mode", None)
+    settings.SILENCED_SYSTEM_CHECKS = ["tinyjobs.W001"]
+    (message,) = found()
+    assert message.is_silenced()
