@@ -1,0 +1,77 @@
+"""From parsed options to what the command does. Both doors call this, with their own way to a target and a console."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tinyjobs.cli.console import Console
+from tinyjobs.cli.figures import show_queues, show_stats
+from tinyjobs.cli.jobs import cancel_jobs, list_jobs, retry_jobs, show_job
+from tinyjobs.cli.logs import plain_log
+from tinyjobs.cli.outcome import failure
+from tinyjobs.cli.reload import ReloadedChild, is_possible, supervise
+from tinyjobs.cli.stopping import StopRequest, stop_by_signals
+from tinyjobs.cli.target import Target
+from tinyjobs.cli.worker import tell_failures, work
+from tinyjobs.core.errors import ConfigurationError, TinyJobsError
+
+type Options = Mapping[str, Any]
+type OpenTarget = Callable[[], Target]
+
+_LOOKING: dict[str, Callable[[Target, Options, Console], None]] = {
+    "jobs list": list_jobs,
+    "jobs show": show_job,
+    "jobs retry": retry_jobs,
+    "jobs cancel": cancel_jobs,
+    "queues": show_queues,
+    "stats": show_stats,
+}
+
+
+def reloads(options: Options, *, by_default: bool, owns_process: bool) -> bool:
+    """Whether a worker's command is to run in a child that is started again on changes. False for other commands."""
+    if options["chosen"] != "worker":
+        return False
+    wanted = options["reload"]
+    if wanted and not owns_process:
+        raise failure(ConfigurationError("--reload starts the process again, so it works on the command line alone."))
+    if wanted is None:
+        return by_default and owns_process and is_possible() and not options["until_empty"]
+    return bool(wanted)
+
+
+def perform(options: Options, open_target: OpenTarget, console: Console, *, reload: bool, owns_process: bool) -> int:
+    """Do what was chosen; the exit status. Raises `CommandFailed` for what could not be done."""
+    is_worker = options["chosen"] == "worker"
+    child = ReloadedChild.find(console) if is_worker and reload else None
+    with plain_log(console.verbosity if is_worker else 0):
+        if child is not None:
+            return child.run(lambda stop: _work(options, open_target, console, stop))
+        if reload:
+            supervise(console)
+        elif is_worker:
+            stop = StopRequest()
+            with stop_by_signals(stop, owns_process=owns_process):
+                _work(options, open_target, console, stop)
+        else:
+            _look(options, open_target, console)
+    return 0
+
+
+def _work(options: Options, open_target: OpenTarget, console: Console, stop: StopRequest) -> None:
+    try:
+        work(open_target, options, console, stop)
+    except TinyJobsError as error:
+        raise failure(error) from error
+
+
+def _look(options: Options, open_target: OpenTarget, console: Console) -> None:
+    try:
+        target = open_target()
+        try:
+            tell_failures(target.discover(()), console)
+            target.check_layout()
+            _LOOKING[options["chosen"]](target, options, console)
+        finally:
+            target.close()
+    except TinyJobsError as error:
+        raise failure(error) from error

@@ -1,0 +1,233 @@
+"""The table of commands and their options, and how argparse is given it.
+
+Both doors parse this table: the program `tinyjobs` and Django's `manage.py tinyjobs`. They differ in a few options of
+their own, such as the one that says whose jobs are meant. A value is checked while it is parsed, by the same code that
+checks it in a call or a settings file.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinyjobs.core.errors import TinyJobsError
+from tinyjobs.core.options import check_queue, check_task_name
+from tinyjobs.core.status import JobStatus
+from tinyjobs.runtime.settings import WorkerSettings
+
+LONGEST_PAGE = 10_000
+_DEFAULTS = WorkerSettings()
+
+type Convert = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One flag or argument; `details` are what argparse is told about it beside its names and its help."""
+
+    names: tuple[str, ...]
+    help: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def add(self, parser: argparse.ArgumentParser, **changes: Any) -> None:
+        """Have a parser take it."""
+        parser.add_argument(*self.names, help=self.help.replace("%", "%%"), **{**self.details, **changes})
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command; `name` is its whole path, such as `jobs list`."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...] = ()
+    examples: tuple[str, ...] = ()
+    children: tuple["Command", ...] = ()
+
+
+def add_commands(
+    parser: argparse.ArgumentParser,
+    commands: Sequence[Command],
+    program: str,
+    shared: Iterable[Option] = (),
+    *,
+    example_suffix: str = "",
+    dest: str = "command",
+) -> None:
+    """Add the commands to a parser. Each takes the `shared` options too; `program` begins the examples."""
+    shared = tuple(shared)
+    places = parser.add_subparsers(dest=dest, required=True, metavar=dest.upper(), title=f"{dest}s")
+    for command in commands:
+        place = places.add_parser(
+            command.name.split()[-1],
+            help=command.help,
+            description=command.help,
+            epilog=_examples(command, program, example_suffix),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if command.children:
+            add_commands(place, command.children, program, shared, example_suffix=example_suffix, dest="action")
+            continue
+        for option in command.options:
+            option.add(place)
+        place.set_defaults(chosen=command.name)
+        for option in shared:
+            option.add(place)
+
+
+def _examples(command: Command, program: str, suffix: str) -> str | None:
+    examples = command.examples or tuple(line for child in command.children for line in child.examples)
+    return "examples:\n" + "\n".join(f"  {program} {line}{suffix}" for line in examples) if examples else None
+
+
+def queue_names(text: str) -> tuple[str, ...]:
+    """The names in `mail,receipts`."""
+    return tuple(_queue(name.strip()) for name in text.split(","))
+
+
+def _checked(check: Callable[[], Any], source: str) -> Any:
+    try:
+        return check()
+    except TinyJobsError as error:
+        # argparse says itself which option it is about.
+        raise argparse.ArgumentTypeError(str(error).removeprefix(f"{source}: ")) from error
+
+
+def _setting(name: str, convert: type[int] | type[float]) -> Convert:
+    """How the text of a worker's setting becomes its value."""
+    kind = "whole number" if convert is int else "number of seconds"
+
+    def parse(text: str) -> Any:
+        try:
+            value = convert(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {kind}") from None
+        settings = _checked(lambda: WorkerSettings.parse({name: value}, "option"), f"option: {name}")
+        return getattr(settings, name)
+
+    return parse
+
+
+def _page_size(text: str) -> int:
+    try:
+        limit = int(text)
+    except ValueError:
+        limit = 0
+    if not 1 <= limit <= LONGEST_PAGE:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {LONGEST_PAGE}")
+    return limit
+
+
+def _queue(text: str) -> Any:
+    return _checked(lambda: check_queue(text, "queue"), "queue")
+
+
+def _task(text: str) -> Any:
+    return _checked(lambda: check_task_name(text, "task"), "task")
+
+
+def _knob(flag: str, convert: type[int] | type[float], what: str) -> Option:
+    name = flag.removeprefix("--").replace("-", "_")
+    details = {"type": _setting(name, convert), "metavar": "N" if convert is int else "SECONDS"}
+    return Option((flag,), f"{what} (default: {getattr(_DEFAULTS, name):g})", details)
+
+
+IMPORT = Option(
+    ("--import",),
+    "import these modules as well, so that their tasks are known; * stands for any name (may be given several times)",
+    {"dest": "imports", "action": "append", "metavar": "MODULE", "default": None},
+)
+JSON = Option(("--json",), "print JSON, for programs", {"action": "store_true", "dest": "as_json"})
+_IDS = Option(("ids",), "the job's id, as a listing shows it", {"metavar": "ID", "nargs": "+"})
+
+WORKER = Command(
+    "worker",
+    "Run jobs until told to stop. The first Ctrl-C or SIGTERM lets running jobs end, the second does not wait.",
+    (
+        Option(
+            ("--queues",),
+            "serve only these queues, as in mail,receipts, in one order: priority, then age (default: every queue)",
+            {"type": queue_names, "action": "extend", "metavar": "NAMES", "default": None},
+        ),
+        _knob("--concurrency", int, "threads for plain functions"),
+        _knob("--async-concurrency", int, "coroutines at once"),
+        _knob("--lease", float, "how long a job stays with a worker that no longer answers"),
+        _knob("--reap-interval", float, "how often jobs of vanished workers are looked for"),
+        _knob("--poll", float, "the longest wait between two looks when idle"),
+        _knob("--shutdown-timeout", float, "how long a stop waits for running jobs"),
+        _knob("--stall", float, "how long leases are renewed while the event loop is blocked"),
+        IMPORT,
+        Option(
+            ("--until-empty",),
+            "end when nothing is due or running, and say how many jobs wait for later",
+            {"action": "store_true"},
+        ),
+        Option(
+            ("--reload",),
+            "start again when a source file changes, once running jobs have ended",
+            {"action": argparse.BooleanOptionalAction, "default": None},
+        ),
+    ),
+    ("worker", "worker --queues mail,receipts --concurrency 4", "worker --until-empty"),
+)
+
+JOBS = Command(
+    "jobs",
+    "Look at jobs, run failed ones again, cancel others.",
+    children=(
+        Command(
+            "jobs list",
+            "List jobs, newest first.",
+            (
+                Option(
+                    ("--status",),
+                    "only jobs of this status",
+                    {"choices": [status.value for status in JobStatus]},
+                ),
+                Option(("--queue",), "only jobs of this queue", {"type": _queue, "metavar": "NAME"}),
+                Option(("--task",), "only jobs of this task", {"type": _task, "metavar": "NAME"}),
+                Option(
+                    ("--limit",),
+                    f"how many, 1 to {LONGEST_PAGE} (default: 50)",
+                    {"type": _page_size, "default": 50, "metavar": "N"},
+                ),
+                Option(("--cursor",), "go on where a page ended", {"metavar": "CURSOR"}),
+                JSON,
+            ),
+            ("jobs list --status failed", "jobs list --queue mail --limit 10 --json"),
+        ),
+        Command(
+            "jobs show",
+            "Show one job with its arguments, its attempts and their tracebacks.",
+            (Option(("id",), "the job's id, as a listing shows it", {"metavar": "ID"}), JSON),
+            ("jobs show 0199c7e2-8d1f-7a34-9c55-0d9f2a6b7e01",),
+        ),
+        Command(
+            "jobs retry",
+            "Put failed or cancelled jobs back in the queue, with all of their attempts.",
+            (_IDS, JSON),
+            ("jobs retry 0199c7e2-8d1f-7a34-9c55-0d9f2a6b7e01",),
+        ),
+        Command(
+            "jobs cancel",
+            "End jobs that have not ended. What a running one does is not interrupted, but no longer counts.",
+            (_IDS, JSON),
+            ("jobs cancel 0199c7e2-8d1f-7a34-9c55-0d9f2a6b7e01",),
+        ),
+    ),
+)
+
+QUEUES = Command(
+    "queues",
+    "Show what stands in each queue: due, running, held and delayed jobs, and how long the oldest due one waits.",
+    (JSON,),
+    ("queues", "queues --json"),
+)
+STATS = Command(
+    "stats",
+    "Show the store in figures: jobs by status, queue and task, and expired leases.",
+    (JSON,),
+    ("stats", "stats --json"),
+)
+
+COMMANDS = (WORKER, JOBS, QUEUES, STATS)

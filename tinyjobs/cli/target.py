@@ -1,0 +1,169 @@
+"""What a command works on: a store with the tasks around it. Here the protocol, and the one of a program's app.
+
+Django's target is made by the management command, which knows Django; the commands know the protocol alone.
+"""
+
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from tinyjobs.app.facade import TinyJobs
+from tinyjobs.backends.base import Backend
+from tinyjobs.cli.imports import Failures, import_all, told
+from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.task import Catalogue
+from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.worker import Worker
+from tinyjobs.version import __version__
+
+
+class Target(Protocol):
+    """One store and its tasks, as a command needs them. Opens nothing before it has to."""
+
+    #: How the target is called on the command line, and where its jobs are; neither holds a password.
+    name: str
+    where: str
+    #: Worker settings that the program's own settings give; the command line wins over them.
+    worker_defaults: Mapping[str, Any]
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tasks."""
+        ...
+
+    @property
+    def codecs(self) -> CodecRegistry:
+        """How arguments and results are read."""
+        ...
+
+    @property
+    def store(self) -> Backend:
+        """The store for calls in this thread; its coroutines never suspend."""
+        ...
+
+    def discover(self, patterns: Sequence[str]) -> Failures:
+        """Import the modules with tasks, and those of the patterns; the ones that could not be imported."""
+        ...
+
+    def check_layout(self) -> None:
+        """Raise `SchemaMissingError` while the tables are not there and somebody else has to make them."""
+        ...
+
+    def declared_queues(self) -> Collection[str]:
+        """The queues that tasks and settings name."""
+        ...
+
+    def versions(self) -> Sequence[str]:
+        """Names and versions of what the target runs on."""
+        ...
+
+    def warnings(self) -> Sequence[str]:
+        """What whoever starts a worker should know."""
+        ...
+
+    def worker(self, settings: WorkerSettings) -> Worker:
+        """A worker, not yet running."""
+        ...
+
+    async def close_worker(self) -> None:
+        """Let go of what the worker used, on its event loop."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class AppTarget:
+    """The target of a program without Django: its `TinyJobs` app."""
+
+    worker_defaults: Mapping[str, Any] = {}
+
+    def __init__(self, name: str, app: TinyJobs) -> None:
+        self.name = name
+        self.where = app.where
+        self._app = app
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """See `Target.catalogue`."""
+        return self._app.engine.catalogue
+
+    @property
+    def codecs(self) -> CodecRegistry:
+        """See `Target.codecs`."""
+        return self._app.engine.codecs
+
+    @property
+    def store(self) -> Backend:
+        """See `Target.store`."""
+        return self._app.engine.store.inline()
+
+    def discover(self, patterns: Sequence[str]) -> Failures:
+        """See `Target.discover`. The app's own module was imported to find it."""
+        _, failures = import_all(patterns)
+        return failures
+
+    def check_layout(self) -> None:
+        """Make the tables, or check them."""
+        self._app.setup()
+
+    def declared_queues(self) -> Collection[str]:
+        """See `Target.declared_queues`."""
+        return {task.options.queue for task in self._app.tasks.values()}
+
+    def versions(self) -> Sequence[str]:
+        """See `Target.versions`."""
+        return own_versions()
+
+    def warnings(self) -> Sequence[str]:
+        """See `Target.warnings`."""
+        return ()
+
+    def worker(self, settings: WorkerSettings) -> Worker:
+        """See `Target.worker`."""
+        return self._app.worker(**asdict(settings))
+
+    async def close_worker(self) -> None:
+        """See `Target.close_worker`."""
+        await self._app.aclose()
+
+    def close(self) -> None:
+        """See `Target.close`."""
+        self._app.close()
+
+
+def own_versions() -> list[str]:
+    """What everything here runs on."""
+    return [f"tinyjobs {__version__}", f"Python {platform.python_version()}"]
+
+
+def find_app(spec: str) -> AppTarget:
+    """The app that `module:name` stands for. Raises `ConfigurationError` that says what is wrong with it."""
+    module_name, _, path = spec.partition(":")
+    if not module_name or not path:
+        raise ConfigurationError(f"--app {spec}: write the module and the name of the app in it, as in myproject:app.")
+    _look_in_current_folder()
+    try:
+        found: Any = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        reason = f"--app {spec}: the module {module_name} cannot be imported: {told(error)}"
+        raise ConfigurationError(reason) from error
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if not isinstance(found, TinyJobs):
+        apps = sorted(name for name, value in vars(sys.modules[module_name]).items() if isinstance(value, TinyJobs))
+        hint = f"there is {module_name}:{apps[0]}." if apps else "it holds no TinyJobs app."
+        raise ConfigurationError(f"--app {spec}: the module {module_name} has no app of that name; {hint}")
+    return AppTarget(spec, found)
+
+
+def _look_in_current_folder() -> None:
+    # The installed program starts with its own folder on the path instead.
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())

@@ -1,0 +1,125 @@
+"""`worker`: waits for its tables, says what it is, runs, and says what it did.
+
+A stop may be asked for at any moment, from the first import to the last line. Nothing that is printed here is worth
+more than the jobs: output that cannot be written is dropped.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tinyjobs.cli.banner import print_banner
+from tinyjobs.cli.console import Console, plain_lines
+from tinyjobs.cli.imports import Failures, told
+from tinyjobs.cli.outcome import FORCED, CommandFailed
+from tinyjobs.cli.stopping import StopRequest
+from tinyjobs.cli.target import Target
+from tinyjobs.core.errors import SchemaMissingError, StoreBusyError
+from tinyjobs.core.inline import finish
+from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.worker import Worker, WorkerReport
+
+type Options = Mapping[str, Any]
+
+_FROM_OPTIONS = (
+    "queues",
+    "concurrency",
+    "async_concurrency",
+    "lease",
+    "reap_interval",
+    "poll",
+    "shutdown_timeout",
+    "stall",
+)
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+def work(open_target: Callable[[], Target], options: Options, console: Console, stop: StopRequest) -> None:
+    """Run a worker until it is told to stop. Raises `CommandFailed` when it was forced to, and errors of the store."""
+    target = open_target()
+    try:
+        settings = worker_settings(options, target)
+        tell_failures(target.discover(options["imports"] or ()), console, with_traceback=console.verbosity > 0)
+        if not wait_for_layout(target, console, stop):
+            console.say("Stopped before there was anything to run.")
+            return
+        worker = target.worker(settings)
+        warn_of_surprises(target, settings, console)
+        print_banner(target, worker, console)
+        stop.attach(worker)
+        report = asyncio.run(_run(worker, target))
+    finally:
+        target.close()
+    console.say(last_line(report, settings))
+    if report.forced:
+        raise CommandFailed(
+            "A second signal ended the worker: coroutines were cut and their jobs went back to the queue.", FORCED
+        )
+
+
+def worker_settings(options: Options, target: Target) -> WorkerSettings:
+    """The command line over what the program's settings say over the defaults."""
+    given = {name: options[name] for name in _FROM_OPTIONS if options.get(name) is not None}
+    if isinstance(given.get("queues"), str):  # from a call in Python
+        given["queues"] = given["queues"].split(",")
+    given["until_empty"] = bool(options.get("until_empty"))
+    return WorkerSettings.parse({**target.worker_defaults, **given, "handle_signals": False}, "worker")
+
+
+def tell_failures(failures: Failures, console: Console, *, with_traceback: bool = False) -> None:
+    """Name the modules that could not be imported; the program goes on without them."""
+    for module, error in failures.items():
+        console.warn(f"{module} could not be imported, so its tasks are unknown here: {told(error)}")
+        if with_traceback and not isinstance(error, SystemExit):
+            for line in plain_lines("".join(traceback.format_exception(error))):
+                console.warn(f"  {line}")
+
+
+def wait_for_layout(target: Target, console: Console, stop: StopRequest) -> bool:
+    """Return once the tables are there, with one message if that takes a while. False: a stop was asked for."""
+    has_told = False
+    while not stop.asked.is_set():
+        try:
+            target.check_layout()
+        except (SchemaMissingError, StoreBusyError) as error:
+            if not has_told:
+                console.warn(f"{error} The worker waits until that is so, and looks again by itself.")
+                has_told = True
+            stop.asked.wait(_SECONDS_BETWEEN_LOOKS)
+            continue
+        if has_told:
+            console.say("The tables are there now.")
+        return True
+    return False
+
+
+def warn_of_surprises(target: Target, settings: WorkerSettings, console: Console) -> None:
+    """Say what makes the worker do less than expected: a queue nobody uses, no tasks at all, the target's own words."""
+    declared = set(target.declared_queues())
+    for queue in settings.queues:
+        if queue not in declared and not finish(target.store.list(queue=queue, limit=1)).jobs:
+            known = ", ".join(sorted(declared)) or "none"
+            console.warn(f"No task and no job uses the queue {queue!r}. Queues that tasks name: {known}.")
+    if not target.catalogue.names():
+        console.warn("No tasks were found, so every job stays in its queue. --import names modules to look in.")
+    for warning in target.warnings():
+        console.warn(warning)
+
+
+async def _run(worker: Worker, target: Target) -> WorkerReport:
+    try:
+        return await worker.run()
+    finally:
+        await target.close_worker()
+
+
+def last_line(report: WorkerReport, settings: WorkerSettings) -> str:
+    """What the worker did, in one line."""
+    ran = report.succeeded + report.failed
+    parts = [f"{ran} {'job' if ran == 1 else 'jobs'} ran", f"{report.failed} failed"]
+    if report.retried:
+        parts.append(f"{report.retried} {'attempt' if report.retried == 1 else 'attempts'} failed to be tried again")
+    if settings.until_empty:
+        parts.append(f"{report.left_delayed} {'waits' if report.left_delayed == 1 else 'wait'} for later")
+    return f"{'Done' if settings.until_empty else 'Stopped'}: {', '.join(parts)}."

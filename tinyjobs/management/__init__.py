@@ -1,0 +1,1 @@
+"""What Django's `manage.py` finds here."""

@@ -1,0 +1,153 @@
+"""What `manage.py tinyjobs` works on: one alias of `TASKS`, the project's tasks, and the store they are in.
+
+Commands that look or steer go through Django's own connection, as the rest of the project does; a worker opens
+connections of its own.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import django
+from django.core.checks import CheckMessage
+from django.db import connections
+from django.tasks import Task, task_backends
+from django.tasks.exceptions import InvalidTaskBackend
+
+from tinyjobs.backends.base import Backend
+from tinyjobs.backends.sql import layout
+from tinyjobs.cli.imports import Failures, import_all
+from tinyjobs.cli.target import own_versions
+from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.inline import finish
+from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.worker import Worker
+from tinyjobs.taskbackend.backend import TinyJobsBackend
+from tinyjobs.taskbackend.connection import DjangoConnection
+from tinyjobs.taskbackend.resolver import DjangoCatalogue
+from tinyjobs.taskbackend.running import TaskCall
+from tinyjobs.taskbackend.working import backend_of, open_engine
+
+# The checks that somebody who starts a worker should not have to run `check` for.
+_WORTH_A_LINE = frozenset({"tinyjobs.W001"})
+
+
+class AliasTarget:
+    """See `tinyjobs.cli.target.Target`."""
+
+    def __init__(self, alias: str) -> None:
+        self._backend = _usable(alias)
+        self._shared = self._backend.shared
+        self._settings = self._shared.settings
+        self._engine = ExitStack()
+        self.name = f"TASKS[{alias!r}]"
+        self.where = self._described()
+        self.worker_defaults: Mapping[str, Any] = self._settings.worker
+
+    @property
+    def catalogue(self) -> DjangoCatalogue:
+        """See `Target.catalogue`."""
+        return self._shared.catalogue
+
+    @property
+    def codecs(self) -> CodecRegistry:
+        """See `Target.codecs`."""
+        return self._shared.codecs
+
+    @property
+    def store(self) -> Backend:
+        """See `Target.store`."""
+        return self._shared.engine_store
+
+    def discover(self, patterns: Sequence[str]) -> Failures:
+        """Import the tasks modules of the installed apps, and those of the patterns."""
+        failures: Failures = dict(self.catalogue.discover())
+        modules, more = import_all(patterns)
+        for module in modules:
+            for value in list(vars(module).values()):
+                if isinstance(value, Task):
+                    self.catalogue.find(value.module_path)
+        failures |= more
+        problems = self.catalogue.check_settings()
+        if problems and not failures:
+            raise ConfigurationError(" ".join(problems))
+        return failures
+
+    def check_layout(self) -> None:
+        """Check the tables of a Django database, which `migrate` makes; those of another store are made if need be."""
+        vendor, alias = self._shared.vendor, self._settings.database
+        if vendor is None or alias is None:
+            finish(self._shared.store.setup())
+            return
+        connection = connections[alias]
+        check = layout.check(DjangoConnection(connection, vendor.translate), vendor.statements, self._settings.where)
+        try:
+            finish(check)
+        finally:
+            if not connection.in_atomic_block:
+                connection.close()  # a worker would keep it open and never use it
+
+    def declared_queues(self) -> Collection[str]:
+        """The queues of the tasks, and those of `QUEUES`."""
+        specs = [self.catalogue.find(name) for name in self.catalogue.names()]
+        calls = [spec.call for spec in specs if spec is not None]
+        return {call.task.queue_name for call in calls if isinstance(call, TaskCall)} | self._backend.queues
+
+    def versions(self) -> Sequence[str]:
+        """See `Target.versions`."""
+        return [*own_versions(), f"Django {django.get_version()}"]
+
+    def warnings(self) -> Sequence[str]:
+        """What the system checks say of the store, as far as it bears on a worker."""
+        return [f"{found.msg} {found.hint or ''}".strip() for found in self._backend.check() if _is_worth_a_line(found)]
+
+    def worker(self, settings: WorkerSettings) -> Worker:
+        """See `Target.worker`."""
+        return Worker(self._engine.enter_context(open_engine(self._backend.alias)), settings)
+
+    async def close_worker(self) -> None:
+        """Done by `close`, off the event loop."""
+
+    def close(self) -> None:
+        """Let go of the worker's engine. Django's connections stay Django's."""
+        self._engine.close()
+
+    def _described(self) -> str:
+        where = self._settings.where
+        if self._settings.database is None:
+            return where
+        connection = connections[self._settings.database]
+        place = connection.settings_dict
+        host = f" on {place['HOST']}" if place.get("HOST") else ""
+        return f"{where}, {connection.display_name} {place['NAME']}{host}"
+
+
+def default_alias() -> str:
+    """The alias that is meant when none is given: `default` if it is one of ours, else the only one that is."""
+    ours = [alias for alias in task_backends if _is_ours(alias)]
+    if len(ours) == 1:
+        return ours[0]
+    if "default" in ours or not ours:
+        return "default"
+    raise ConfigurationError(f"Several aliases of TASKS use tinyjobs: {', '.join(ours)}. Name one with --backend.")
+
+
+def _usable(alias: str) -> TinyJobsBackend:
+    try:
+        return backend_of(alias)
+    except InvalidTaskBackend as error:
+        known = ", ".join(sorted(task_backends.settings))
+        reason = str(error) if alias in task_backends.settings else f"TASKS has no {alias!r}. There are: {known}."
+        raise ConfigurationError(reason) from error
+
+
+def _is_ours(alias: str) -> bool:
+    try:
+        return isinstance(task_backends[alias], TinyJobsBackend)
+    except InvalidTaskBackend:
+        return False
+
+
+def _is_worth_a_line(found: CheckMessage) -> bool:
+    return found.id in _WORTH_A_LINE and not found.is_silenced()
