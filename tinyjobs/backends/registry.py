@@ -37,7 +37,7 @@ def scheme_of(url: object) -> str:
 def shown_url(url: str) -> str:
     """The URL as people may see it, in a banner or a log: without the password."""
     # By its looks and not by its parts: one that cannot be taken apart may hold a password all the same.
-    url = re.sub(r"(://[^:/?#@]*:)[^?#]*@", r"\1***@", url)
+    url = re.sub(r"(://[^:/?#@]*:).*@", r"\1***@", url)
     return re.sub(r"([?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
 
 
