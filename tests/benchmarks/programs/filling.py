@@ -14,10 +14,12 @@ from typing import Any
 
 def copy_row(connection: sqlite3.Connection, table: str, id_column: str, row_id: Any, ids: list[Any]) -> None:
     """Copies one row under each of these ids. An `INTEGER PRIMARY KEY` other than the id is left to SQLite."""
+    found = connection.execute(f"PRAGMA table_info({table})").fetchall()
+    is_numbered = sum(1 for *_, key in found if key) == 1
     columns = [
         name
-        for _, name, kind, _, _, key in connection.execute(f"PRAGMA table_info({table})")
-        if name == id_column or not (key and kind.upper() == "INTEGER")
+        for _, name, kind, _, _, key in found
+        if name == id_column or not (key and is_numbered and kind.upper() == "INTEGER")
     ]
     kept = [name for name in columns if name != id_column]
     connection.execute("BEGIN IMMEDIATE")

@@ -1,0 +1,58 @@
+"""That the benchmark's own programs and its command still work. Nothing here looks at how fast they were."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.__main__ import main
+from tests.benchmarks.pairs import Runner, Sizes
+from tests.benchmarks.plan import BARE, DJANGO, FACADE, Work
+
+TINY = Sizes(jobs=30, bulk=30, singles=30, samples=1, finished=20, delayed=10, idle_seconds=0.1, delay=0.2)
+SENT = {"rate", "seconds"}
+DRAINED = SENT | {"rate_from_gate", "first_start_ms", "record_tail_ms", "runs", "runs_by_worker"}
+
+
+def no_peers(name: str) -> Path:
+    raise AssertionError(f"{name} is not this project's own")
+
+
+@pytest.mark.parametrize(
+    ("work", "keys"),
+    [
+        (Work(FACADE, "enqueue"), SENT | {"p50_us", "p99_us"}),
+        (Work(DJANGO, "enqueue"), SENT | {"p50_us", "p99_us"}),
+        (Work(FACADE, "bulk"), SENT),
+        (Work(DJANGO, "bulk"), SENT),
+        (Work(FACADE, "drain", "thread", workers=2), DRAINED),
+        (Work(DJANGO, "drain", "coroutine"), DRAINED),
+        (Work(FACADE, "drain", filled=True, priority=10), DRAINED),
+        (Work(DJANGO, "drain", "thread", filled=True), DRAINED),
+        (Work(BARE, "drain"), DRAINED),
+        (Work(FACADE, "latency"), {"p50_ms", "p95_ms", "max_ms"}),
+        (Work(DJANGO, "lateness", "thread"), {"p50_ms", "max_ms", "min_ms"}),
+    ],
+    ids=lambda given: f"{given.subject.script}-{given.shape}-{given.kind}" if isinstance(given, Work) else "",
+)
+def test_a_program_answers_with_its_figures(work, keys, tmp_path):
+    runner = Runner(TINY, no_peers, tmp_path)
+    answer = runner.run(work)
+    assert keys <= set(answer)
+    if work.shape == "drain":
+        # Every job ran once: the figures are of this work and no other.
+        assert answer["runs"] == TINY.jobs
+    if work.filled:
+        assert answer["filled"] == {"finished": TINY.finished, "delayed": TINY.delayed, "priority": work.priority}
+
+
+def test_the_command_prints_and_keeps_a_table(tmp_path, capsys):
+    sizes = ["--quick", "--singles", "20", "--bulk", "20"]
+    folders = ["--out", str(tmp_path / "out"), "--scratch", str(tmp_path), "--cache", str(tmp_path / "cache")]
+    assert main([*sizes, *folders, "--only", "enqueue-facade,bulk-facade"]) == 0
+    table = (tmp_path / "out" / "benchmark.md").read_text()
+    assert table in capsys.readouterr().out + "\n"
+    assert "Single enqueue by the facade" in table
+    kept = json.loads((tmp_path / "out" / "benchmark.json").read_text())
+    assert [row["key"] for row in kept["rows"]] == ["enqueue-facade", "bulk-facade"]
+    assert {"date", "cpu", "cores", "python", "sqlite", "commit"} <= set(kept["machine"])
