@@ -1,6 +1,7 @@
 """A bench for the runtime's tests: an engine over a real store, tasks in a dict, and short ways to say things."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
@@ -138,31 +139,43 @@ def frozen() -> FrozenClock:
 
 
 class Wrapped:
-    """A store whose verbs can be made to fail or wait: `before[verb](*args)` runs first, on whatever face is used."""
+    """A store whose verbs can be made to fail or wait, on whatever face they are used.
 
-    def __init__(self, store: Any, before: dict[str, Callable[..., Any]] | None = None, *, inner: Any = None) -> None:
+    `before[verb](*args)` runs first and `after[verb](answer)` on the answer; both may be coroutine functions where
+    the verb is awaited on a loop, and what `after` returns is the answer unless it is None.
+    """
+
+    def __init__(self, store: Any, before: dict[str, Callable[..., Any]] | None = None) -> None:
         self._store = store
         self.before: dict[str, Callable[..., Any]] = {} if before is None else before
+        self.after: dict[str, Callable[..., Any]] = {}
         self.calls: list[str] = []
 
     def inline(self) -> "Wrapped":
         twin = Wrapped(self._store.inline(), self.before)
-        twin.calls = self.calls
+        twin.calls, twin.after = self.calls, self.after
         return twin
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._store, name)
-        if not asyncio.iscoroutinefunction(verb):
+        if not inspect.iscoroutinefunction(verb):
             return verb
 
         async def noted(*args: Any, **kwargs: Any) -> Any:
             self.calls.append(name)
-            before = self.before.get(name)
-            if before is not None:
-                before(*args, **kwargs)
-            return await verb(*args, **kwargs)
+            if name in self.before:
+                await _awaited(self.before[name](*args, **kwargs))
+            answer = await verb(*args, **kwargs)
+            if name in self.after:
+                changed = await _awaited(self.after[name](answer))
+                return answer if changed is None else changed
+            return answer
 
         return noted
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
 
 
 async def eventually(condition: Callable[[], Any], what: str = "") -> None:

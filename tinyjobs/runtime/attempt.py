@@ -30,6 +30,8 @@ class Conclusion:
     error: BaseException | None = None
     seconds: float = 0.0
     is_fallback: bool = False
+    #: Its place in the row of endings, given by the recorder.
+    number: int = 0
 
     @property
     def will_retry(self) -> bool:

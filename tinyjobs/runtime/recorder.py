@@ -29,6 +29,7 @@ class Recorder:
         self._pending: deque[Conclusion] = deque()
         self._in_flight: list[Conclusion] = []
         self._in_doubt: set[tuple[str, int]] = set()
+        self._count = 0
         self.succeeded = 0
         self.failed = 0
         self.retried = 0
@@ -37,7 +38,9 @@ class Recorder:
         return len(self._pending)
 
     def add(self, conclusion: Conclusion) -> None:
-        """Hand in an outcome."""
+        """Hand in an outcome. Its number in the row of endings is the order in which hooks hear of it."""
+        self._count += 1
+        conclusion.number = self._count
         self._pending.append(conclusion)
 
     def held(self) -> list[Held]:
@@ -64,18 +67,38 @@ class Recorder:
         self._pending.extendleft(reversed(group))
         self._in_flight = []
         if in_doubt:
-            self._in_doubt.update((entry.outcome.job_id, entry.outcome.claim) for entry in group)
+            self._in_doubt.update(map(_claim, group))
 
     async def settle(self, group: Sequence[Conclusion], recorded: Recorded) -> None:
         """Take the store's answer: count, log and tell the hooks of what was applied; warn of what came too late."""
         self._in_flight = []
-        for place, conclusion in enumerate(group):
+        for place in sorted(range(len(group)), key=lambda place: group[place].number):
+            conclusion = group[place]
             if place in recorded.refused:
                 self._refused(conclusion, recorded.refused[place])
-            elif recorded.applied[place] or await self._landed_before(conclusion):
+            elif recorded.applied[place]:
+                self._in_doubt.discard(_claim(conclusion))
                 self._applied(conclusion)
-            else:
+            elif _claim(conclusion) not in self._in_doubt:
                 self._stale(conclusion)
+            else:
+                await self._settle_doubt(conclusion)
+
+    async def _settle_doubt(self, conclusion: Conclusion) -> None:
+        """One that was sent before without an answer is refused now: has it landed then, or come too late?"""
+        try:
+            landed = await self._landed_before(conclusion)
+        except Exception as error:
+            # The rest of the group is recorded, so only this one is asked for again.
+            self._engine.hooks.report("recorder", error)
+            self._pending.append(conclusion)
+            return
+        self._in_doubt.discard(_claim(conclusion))
+        if landed:
+            self._applied(conclusion)
+        elif conclusion.outcome.ended_as is not None:
+            # A hand-back leaves no history to tell by, and whichever it was, nobody has to know.
+            self._stale(conclusion)
 
     def _applied(self, conclusion: Conclusion) -> None:
         hooks = self._engine.hooks
@@ -93,15 +116,9 @@ class Recorder:
                 self._hooks.add(hooks.on_success, conclusion.recorded_job(), conclusion.value, conclusion.seconds)
 
     async def _landed_before(self, conclusion: Conclusion) -> bool:
-        claim = (conclusion.outcome.job_id, conclusion.outcome.claim)
-        if claim not in self._in_doubt:
-            return False
-        self._in_doubt.discard(claim)
-        expected = conclusion.outcome.execution
-        found = await self._engine.store.executions(claim[0])
-        return expected is not None and any(
-            entry.claim == expected.claim and entry.status is expected.status for entry in found
-        )
+        outcome = conclusion.outcome
+        found = await self._engine.store.executions(outcome.job_id)
+        return any(entry.claim == outcome.claim and entry.status is outcome.ended_as for entry in found)
 
     def _stale(self, conclusion: Conclusion) -> None:
         logger.warning(
@@ -121,6 +138,10 @@ class Recorder:
         )
         if not conclusion.is_fallback:
             self.add(refused(self._engine, conclusion, reason))
+
+
+def _claim(conclusion: Conclusion) -> tuple[str, int]:
+    return conclusion.outcome.job_id, conclusion.outcome.claim
 
 
 def _facts(conclusion: Conclusion) -> dict[str, object]:
