@@ -33,6 +33,8 @@ def main(argv):
     if options.print_python:
         print(python)
         return 0
+    if options.demo:
+        return run(python, [os.path.join("example_project", "manage.py"), "demo"])
     return run_everything(python, options)
 
 
@@ -53,6 +55,7 @@ def parse(argv):
     parser.add_argument("--django", choices=sorted(DJANGOS), help="test with this Django (default: the newest allowed)")
     parser.add_argument("--python", metavar="PYTHON", help="a version such as 3.12, or the path of an interpreter")
     parser.add_argument("--no-venv", action="store_true", help="use the running interpreter's packages as they are")
+    parser.add_argument("--demo", action="store_true", help="run the example shop's whole story instead, about 5 s")
     parser.add_argument(
         "--print-python", action="store_true", help="prepare the environment, print its Python and stop"
     )

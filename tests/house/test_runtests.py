@@ -115,7 +115,15 @@ def test_a_failure_of_either_run_fails_the_command(monkeypatch, capsys, codes, o
 def test_ci_runs_the_commands_of_the_readme():
     readme = (ROOT / "README.md").read_text("utf-8")
     script = (ROOT / ".ci" / "run").read_text("utf-8")
-    assert "\npython runtests.py\n" in readme
-    assert '"$python" runtests.py\n' in script
-    assert "example_project/manage.py demo\n" in readme
-    assert "example_project/manage.py demo\n" in script
+    for command in ("runtests.py --demo", "runtests.py"):
+        assert f"\npython3 {command}\n" in readme
+        assert f'"$python" {command}\n' in script
+
+
+def test_the_demo_runs_instead_of_the_tests(monkeypatch):
+    ran = []
+    monkeypatch.setattr(runtests, "use_right_python", lambda wanted, argv: None)
+    monkeypatch.setattr(runtests, "prepare", lambda options: "python")
+    monkeypatch.setattr(runtests, "run", lambda python, arguments: ran.append((python, arguments)) or 7)
+    assert runtests.main(["--demo"]) == 7
+    assert ran == [("python", [os.path.join("example_project", "manage.py"), "demo"])]

@@ -1,0 +1,1 @@
+"""Settings and URLs of the documentation's project."""

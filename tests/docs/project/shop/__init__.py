@@ -1,0 +1,1 @@
+"""The app that the documentation's examples belong to."""
