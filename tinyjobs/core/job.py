@@ -73,11 +73,12 @@ class Room:
     """A bound inside one claim: at most `free` of the jobs whose task is in `tasks` may be taken.
 
     A worker whose threads are nearly all busy names its thread tasks here, so that one claim can fill its coroutine
-    slots without taking jobs it has no thread for.
+    slots without taking jobs it has no thread for. `ahead` bounds how many ready jobs of a queue the claim looks at.
     """
 
     tasks: frozenset[str]
     free: int
+    ahead: int = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

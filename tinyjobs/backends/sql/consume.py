@@ -13,8 +13,6 @@ from tinyjobs.core.transitions import Outcome
 
 #: Delayed jobs let in by one claim at most, so that a flood of due jobs never makes one long write.
 LET_IN = 500
-# How far a claim that must leave jobs of a full room alone reads past them.
-_READ_PAST = 256
 
 
 async def claim(
@@ -132,7 +130,7 @@ async def _take(
     else:
         tasks = json.dumps(sorted(request.room.tasks))
         form = "claim_room"
-        picking = [queues, queues, tasks, request.limit + _READ_PAST, request.room.free, request.limit]
+        picking = [queues, queues, tasks, request.room.ahead, request.room.free, request.limit]
     if returning:
         return await connection.fetch(statements[form], [*taking, *picking])
     ids = json.dumps([row[0] for row in await connection.fetch(statements[form + "_pick"], picking)])
