@@ -71,7 +71,7 @@ def tell_failures(failures: Failures, console: Console, *, with_traceback: bool 
     """Name the modules that could not be imported; the program goes on without them."""
     for module, error in failures.items():
         console.warn(f"{module} could not be imported, so its tasks are unknown here: {told(error)}")
-        if with_traceback and not isinstance(error, SystemExit):
+        if with_traceback and error.__traceback__ is not None:
             for line in plain_lines("".join(traceback.format_exception(error))):
                 console.warn(f"  {line}")
 

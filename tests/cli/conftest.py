@@ -1,0 +1,37 @@
+"""Programs and projects for the tests of the command line."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.cli.processes import DjangoProgram, Gate, Program, StandaloneProgram
+from tinyjobs.app.facade import TinyJobs
+
+
+@pytest.fixture
+def start():
+    """Starts processes, and ends those that a test left running."""
+    with ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(Program(*args, **options))
+
+
+@pytest.fixture
+def program(tmp_path, start) -> StandaloneProgram:
+    return StandaloneProgram(tmp_path, start)
+
+
+@pytest.fixture
+def project(tmp_path, start) -> DjangoProgram:
+    return DjangoProgram(tmp_path, start)
+
+
+@pytest.fixture
+def gate(tmp_path) -> Gate:
+    return Gate(tmp_path / "gate")
+
+
+@pytest.fixture
+def jobs(program):
+    """The program's store, from this process: `send` enqueues by name."""
+    with TinyJobs(program.url) as app:
+        yield app

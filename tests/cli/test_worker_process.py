@@ -1,0 +1,134 @@
+"""`tinyjobs worker` as a process: signals, kills, streams that break. No test measures how long something takes."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tinyjobs.core.status import JobStatus
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and named pipes")
+
+
+def test_until_empty_counts_what_ran_failed_and_waits(program, jobs):
+    jobs.send("work.note", ["one"])
+    jobs.send("work.fail", ["on purpose"], queue="mail")
+    jobs.send("work.note", ["later"], delay=3600)
+    status, output = program.run("worker", "--until-empty")
+    assert status == 0
+    assert output.splitlines()[-1] == "Done: 2 jobs ran, 1 failed, 1 waits for later."
+    assert (program.folder / "ran.txt").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_running_job_end_and_takes_no_other(program, jobs, gate, number):
+    running = jobs.send("work.hold", [str(gate.path)])
+    worker = program.start("worker", "--concurrency", "1")
+    worker.wait_for("began")
+    waiting = jobs.send("work.note", ["not here"])
+    worker.signal(number)
+    worker.wait_for("1 jobs still run")
+    gate.open()
+    assert worker.ends() == 0
+    assert worker.output.splitlines()[-1] == "Stopped: 1 job ran, 0 failed."
+    assert jobs.get(running).status is JobStatus.SUCCESS
+    assert jobs.get(waiting).status is JobStatus.QUEUED
+
+
+@pytest.mark.parametrize("flags", [[], ["--reload"]], ids=["alone", "reloading"])
+def test_ctrl_c_in_a_terminal_counts_once(program, jobs, gate, flags):
+    """It reaches every process in the foreground; the job runs to its end all the same."""
+    running = jobs.send("work.hold", [str(gate.path)])
+    worker = program.start("worker", *flags, terminal=True)
+    worker.wait_for("began")
+    worker.press_ctrl_c()
+    worker.wait_for("1 jobs still run")
+    gate.open()
+    assert worker.ends() == 0
+    assert jobs.get(running).status is JobStatus.SUCCESS
+
+
+@pytest.mark.parametrize("flags", [[], ["--reload"]], ids=["alone", "reloading"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_gives_the_job_back_and_ends_with_130(program, jobs, number, flags):
+    running = jobs.send("work.wait_for_ever")
+    worker = program.start("worker", "--shutdown-timeout", "3600", *flags)
+    worker.wait_for("began")
+    worker.signal(number)
+    worker.wait_for("1 jobs still run")
+    worker.signal(number)
+    assert worker.ends() == 130
+    back = jobs.get(running)
+    assert (back.status, back.attempts) == (JobStatus.QUEUED, 0)
+
+
+def test_a_killed_workers_job_is_finished_by_another(program, jobs):
+    lost = jobs.send("work.hold_once", ["marker"], max_attempts=2)
+    first = program.start("worker", "--lease", "1")
+    first.wait_for("began")
+    first.signal(signal.SIGKILL)
+    assert first.ends() == -signal.SIGKILL
+    second = program.start("worker", "--lease", "1", "--reap-interval", "0.1", "--until-empty")
+    second.wait_for("taken back: its worker vanished")
+    assert second.ends() == 0
+    done = jobs.get(lost)
+    assert (done.status, done.attempts) == (JobStatus.SUCCESS, 2)
+
+
+def test_a_signal_while_modules_are_imported_ends_cleanly(program, gate):
+    program.write("slow.py", f"print('importing', flush=True)\nopen({str(gate.path)!r}).read()\n")
+    worker = program.start("worker", "--import", "slow")
+    worker.wait_for("importing")
+    worker.signal(signal.SIGTERM)
+    gate.open()
+    assert worker.ends() == 0
+    assert "Worker " not in worker.output
+
+
+def test_jobs_are_told_line_by_line_at_verbosity_2_alone(program, jobs):
+    job = jobs.send("work.note", ["one"])
+    _, usual = program.run("worker", "--until-empty")
+    assert job.id not in usual
+    again = jobs.send("work.note", ["two"])
+    _, more = program.run("worker", "--until-empty", "-v", "2")
+    assert f"job {again.id} (work.note) succeeded" in more
+    assert "work.wait_for_ever" in more  # the banner names the tasks
+    jobs.send("work.fail", ["on purpose"])
+    _, silent = program.run("worker", "--until-empty", "-v", "0")
+    assert len(silent.splitlines()) == 1
+    assert "failed for good" in silent
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
+def test_streams_that_are_closed_hurt_no_job(program, jobs, closed):
+    job = jobs.send("work.note", ["one"])
+    shut = {"stdout": ">&-", "stderr": "2>&-", "both": ">&- 2>&-"}[closed]
+    command = f"exec {sys.executable} -m tinyjobs worker --until-empty --app work:app {shut}"
+    worker = program._start(["/bin/sh", "-c", command], program.folder)
+    assert worker.ends() == 0
+    assert jobs.get(job).status is JobStatus.SUCCESS
+
+
+def test_a_reader_who_goes_away_hurts_no_job(program, jobs):
+    job = jobs.send("work.note", ["one"])
+    gone, theirs = os.pipe()
+    os.close(gone)
+    try:
+        worker = program.start("worker", "--until-empty", stdout=theirs, stderr=subprocess.DEVNULL)
+        assert worker.ends() == 0
+    finally:
+        os.close(theirs)
+    assert jobs.get(job).status is JobStatus.SUCCESS
+
+
+def test_a_worker_that_knows_no_tasks_says_so_and_hands_jobs_back(program, jobs):
+    program.write("empty.py", "from tinyjobs import TinyJobs\napp = TinyJobs('sqlite:///jobs.db')\n")
+    job = jobs.send("work.note", ["one"])
+    status, output = program.run("worker", "--until-empty", app="empty:app")
+    assert status == 0
+    assert "No tasks were found" in output
+    assert "'work.note'" in output  # whom nobody here can run
+    left = jobs.get(job)
+    assert (left.status, left.attempts, left.hand_backs) == (JobStatus.QUEUED, 0, 1)
