@@ -4,7 +4,9 @@ Whatever a task's own code raises, `SystemExit` included, ends that run and noth
 """
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 from tinyjobs.core.context import running_job
 from tinyjobs.core.errors import JobTimeout
@@ -38,8 +40,12 @@ class CoroutineExecutor:
     def cut(self) -> None:
         """Cancel every call under way; each ends as cut short, unless it ends otherwise first."""
         self._is_cutting = True
-        for task in list(self._tasks):
+        for task, call in list(self._tasks.items()):
             task.cancel()
+            if inspect.getcoroutinestate(cast("Coroutine[Any, Any, None]", task.get_coro())) == inspect.CORO_CREATED:
+                # Cancelled before its first step it never takes one, so nothing inside could tell of its end.
+                del self._tasks[task]
+                self._deliver([Ending(call, End.NOT_STARTED, 0.0)])
 
     async def _run(self, call: Call) -> None:
         running_job.set(call.job)

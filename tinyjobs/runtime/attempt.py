@@ -32,6 +32,8 @@ class Conclusion:
     is_fallback: bool = False
     #: Its place in the row of endings, given by the recorder.
     number: int = 0
+    #: For how many seconds the job was handed back because nobody here knows its task.
+    unknown_for: float | None = None
 
     @property
     def will_retry(self) -> bool:
@@ -70,7 +72,16 @@ def prepare(engine: Engine, job: Job) -> Call | Conclusion:
 
 
 def conclude(engine: Engine, ending: Ending) -> Conclusion:
-    """What becomes of the job after its call ended."""
+    """What becomes of the job after its call ended. There is always an answer: a job without one would run again."""
+    try:
+        return _concluded(engine, ending)
+    except Exception as error:
+        job = ending.call.job
+        logger.exception("the outcome of job %s (%s) cannot be made; it counts as failed", job.id, job.task)
+        return _failed(engine, job, error, ending.seconds, retry=None)
+
+
+def _concluded(engine: Engine, ending: Ending) -> Conclusion:
     job, now = ending.call.job, engine.clock.now()
     if ending.end is End.RETURNED:
         try:
@@ -145,12 +156,5 @@ def _failed(
 
 def _hand_back_unknown(engine: Engine, job: Job) -> Conclusion:
     delay = min(engine.unknown_task_delay * 2.0 ** min(job.hand_backs, 64), engine.unknown_task_max_delay)
-    logger.error(
-        "job %s names the task %r, which this worker does not know; it stays queued and is looked at again in %g s. "
-        "Import the task's module in this worker, or start a worker that has it.",
-        job.id,
-        job.task,
-        delay,
-        extra={"job_id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempts},
-    )
-    return Conclusion(job, transitions.handed_back(job, engine.clock.now(), delay))
+    outcome = transitions.handed_back(job, engine.clock.now(), delay)
+    return Conclusion(job, outcome, unknown_for=delay)

@@ -9,11 +9,11 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from tinyjobs.core.job import Job
+from tinyjobs.runtime.ownloop import DaemonExecutor
 
 logger = logging.getLogger("tinyjobs.hooks")
 
@@ -45,7 +45,7 @@ class HookRunner:
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: DaemonExecutor | None = None
 
     def add(self, hooks: list[Callable[..., object]], *arguments: Any) -> None:
         """Hand in an event; costs nothing when nobody listens."""
@@ -56,11 +56,13 @@ class HookRunner:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self, timeout: float | None = None) -> None:
-        """Wait until every event handed in has been told, `timeout` seconds at most."""
+        """Wait until every event handed in has been told, `timeout` seconds at most; then give up on the rest."""
         if self._task is not None:
             _, pending = await asyncio.wait([self._task], timeout=timeout)
             if pending:
                 logger.warning("hooks were still running when the worker had to stop; %d untold", len(self._events))
+                self._events.clear()
+                self._task.cancel()
         if self._thread is not None:
             self._thread.shutdown(wait=False)
 
@@ -73,15 +75,26 @@ class HookRunner:
                         await hook(*arguments)
                     else:
                         await self._in_thread(hook, arguments)
-                except Exception:
+                except asyncio.CancelledError:
+                    if _is_cancelled():
+                        raise
+                    logger.exception("a hook raised and was ignored: %r", hook)
+                except BaseException:
+                    # Also `SystemExit`: whoever watches jobs must not be able to end the worker.
                     logger.exception("a hook raised and was ignored: %r", hook)
 
     async def _in_thread(self, hook: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="tinyjobs-hooks")
+            self._thread = DaemonExecutor(1, thread_name_prefix="tinyjobs-hooks")
         answer = await asyncio.get_running_loop().run_in_executor(self._thread, hook, *arguments)
         if inspect.isawaitable(answer):
             await answer
+
+
+def _is_cancelled() -> bool:
+    """Whether the task that runs hooks was itself cancelled, rather than a hook that raised what it awaited."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def tell_now(hooks: list[Callable[..., object]], *arguments: Any, await_: Callable[[Any], object]) -> None:

@@ -6,9 +6,10 @@ milliseconds up to the `poll` setting and spread by chance, stays the truth.
 
 import asyncio
 import logging
+from enum import Enum
 
 from tinyjobs.core.errors import UnsupportedCapabilityError
-from tinyjobs.core.trouble import Backoff, is_transient
+from tinyjobs.core.trouble import Backoff
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.settings import WorkerSettings
 
@@ -17,6 +18,14 @@ logger = logging.getLogger("tinyjobs.worker")
 _FIRST_POLL = 0.005
 # How long one wait for the store's wake-ups lasts; it only bounds how late a broken watch is noticed.
 _LISTEN = 60.0
+
+
+class Look(Enum):
+    """What a wait ended with."""
+
+    NONE = "woken without a look"
+    NOTHING = "looked, and nothing is due"
+    WORK = "looked, and there is something to claim"
 
 
 class Idler:
@@ -29,7 +38,8 @@ class Idler:
         self._is_waiting = asyncio.Event()
         self._is_signalled = False
         self._delay = _FIRST_POLL
-        self._trouble = Backoff()
+        self._look_at: float | None = None
+        self._listening = Backoff()
         self.next_due: float | None = None
 
     def wake(self) -> None:
@@ -39,19 +49,24 @@ class Idler:
     def found_work(self) -> None:
         """Jobs were claimed: the next wait starts with short polls again."""
         self._delay = _FIRST_POLL
+        self._look_at = None
 
-    async def wait(self, *, can_claim: bool) -> bool:
-        """Wait; True when a claim is worth its write, because a job is ready or a delayed one has come due."""
+    def found_nothing(self) -> None:
+        """A look or a claim brought nothing: the next look may come later."""
+        self._delay = min(self._delay * 2, self._settings.poll)
+        self._look_at = None
+
+    async def wait(self, *, can_claim: bool) -> Look:
+        """Wait for an outcome, a wake-up or the next look. Raises what the store answers to a look."""
         self._is_waiting.set()
         try:
             await self._sleep(self._until_next_look() if can_claim else None)
         finally:
             self._is_waiting.clear()
-        was_woken, self._is_signalled = self._event.is_set() and not self._is_signalled, False
+        is_due = self._is_signalled or (can_claim and self._until_next_look() <= 0.0)
+        self._is_signalled = False
         self._event.clear()
-        if was_woken or not can_claim:
-            return False
-        return await self._look()
+        return await self._look() if is_due and can_claim else Look.NONE
 
     async def pause(self, seconds: float) -> None:
         """Wait after trouble; a stop ends it at once."""
@@ -63,38 +78,35 @@ class Idler:
         while True:
             await self._is_waiting.wait()
             try:
-                if await self._engine.store.wait_for_jobs(_LISTEN):
-                    self._is_signalled = True
-                    self._event.set()
-                self._trouble.succeeded()
+                was_told = await self._engine.store.wait_for_jobs(_LISTEN)
             except UnsupportedCapabilityError:
                 return
             except Exception as error:
                 self._engine.hooks.report("listener", error)
-                if self._trouble.failures == 0:
+                if self._listening.failures == 0:
                     logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", error)
-                await self._engine.clock.sleep(self._trouble.failed())
+                await self._engine.clock.sleep(self._listening.failed())
+                continue
+            if self._listening.succeeded():
+                logger.info("wake-ups arrive again")
+            if was_told:
+                self._is_signalled = True
+                self._event.set()
 
-    async def _look(self) -> bool:
-        try:
-            ready, self.next_due = await self._engine.store.next_due(self._settings.queues)
-        except Exception as error:
-            self._engine.hooks.report("worker", error)
-            if self._trouble.failures == 0:
-                level = logging.WARNING if is_transient(error) else logging.ERROR
-                logger.log(level, "the store could not be read, trying again: %s", error)
-            await self.pause(self._trouble.failed())
-            return False
-        if self._trouble.succeeded():
-            logger.info("the store can be read again")
+    async def _look(self) -> Look:
+        self._look_at = None
+        ready, self.next_due = await self._engine.store.next_due(self._settings.queues)
         if ready or self._seconds_to_next_due() == 0.0:
-            return True
-        self._delay = min(self._delay * 2, self._settings.poll)
-        return False
+            return Look.WORK
+        self.found_nothing()
+        return Look.NOTHING
 
     def _until_next_look(self) -> float:
-        spread = self._delay * (0.75 + self._engine.random.random() / 2)
-        return min(spread, self._seconds_to_next_due(), self._settings.poll)
+        """Counted from the last look, so that outcomes which end a wait do not put the next look off."""
+        now = asyncio.get_running_loop().time()
+        if self._look_at is None:
+            self._look_at = now + self._delay * (0.75 + self._engine.random.random() / 2)
+        return max(min(self._look_at - now, self._seconds_to_next_due(), self._settings.poll), 0.0)
 
     def _seconds_to_next_due(self) -> float:
         if self.next_due is None:

@@ -33,13 +33,21 @@ class Lookahead:
             return replace(room, ahead=limit + _PAST)
         return replace(room, ahead=min(max(self._ahead, room.free + 1), limit + _PAST))
 
-    def learn(self, request: ClaimRequest, claimed: Claimed) -> None:
-        """Look less far where the row was all of the bounded kind, and twice as far where the claim filled up."""
+    def is_worth_it(self, room: Room | None) -> bool:
+        """Whether a claim within that room is worth its write right after another: not to look past a full kind."""
+        return room is None or room.free > 0 or self._monotonic() - self._deep_at >= _DEEP_EVERY
+
+    def learn(self, request: ClaimRequest, claimed: Claimed) -> bool:
+        """Look less far where the row was all of the bounded kind, and twice as far where the claim filled up.
+
+        True: the room is full and nothing else was found, so another claim at once would most likely be for nothing.
+        """
         room = request.room
         if room is None:
-            return
+            return False
         bounded = sum(job.task in room.tasks for job in claimed.jobs)
         if bounded >= room.free and len(claimed.jobs) == bounded:
             self._ahead = max(self._ahead // 2, _LEAST)
-        else:
-            self._ahead = max(min(self._ahead * 2, request.limit + _PAST), len(claimed.jobs))
+            return True
+        self._ahead = max(min(self._ahead * 2, request.limit + _PAST), len(claimed.jobs))
+        return False

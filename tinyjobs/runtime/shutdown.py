@@ -8,7 +8,6 @@ for, its lease renewed, and the log says so. A second signal skips the waiting f
 import logging
 from typing import TYPE_CHECKING
 
-from tinyjobs.core.trouble import is_transient
 from tinyjobs.executors.coroutine import CoroutineExecutor
 from tinyjobs.executors.thread import ThreadExecutor
 from tinyjobs.runtime.attempt import hand_back
@@ -23,6 +22,8 @@ logger = logging.getLogger("tinyjobs.worker")
 # The last part of the timeout, kept for giving jobs back, and how long a cut coroutine may take for its clean-up.
 _RELEASE_SHARE = 0.25
 _LEAST_RELEASE = 1.0
+#: A shorter shutdown timeout would leave nothing for giving jobs back.
+LEAST_TIMEOUT = _LEAST_RELEASE + 0.25
 
 
 class Shutdown:
@@ -42,10 +43,12 @@ class Shutdown:
         self._threads = threads
         self._recorder = recorder
         self._idler = idler
-        self._began = worker.engine.clock.monotonic()
-        timeout = max(worker.settings.shutdown_timeout, _LEAST_RELEASE + 0.25)
-        self._end = self._began + timeout
-        self._jobs_end = self._end - max(timeout * _RELEASE_SHARE, _LEAST_RELEASE)
+        timeout = max(worker.settings.shutdown_timeout, LEAST_TIMEOUT)
+        self._release_share = max(timeout * _RELEASE_SHARE, _LEAST_RELEASE)
+        # A job that blocked the loop may have used the time up; what it leaves is enough to give jobs back.
+        self._end = max(worker.stop_asked_at + timeout, self._now() + LEAST_TIMEOUT)
+        self._jobs_end = self._end - self._release_share
+        self._has_failed = False
 
     async def run(self) -> None:
         """Return once nothing that can be waited for is left."""
@@ -57,6 +60,7 @@ class Shutdown:
             await self._settle_until(self._jobs_end, patient=True)
             await self._cut_coroutines()
             await self._wait_for_threads()
+            self._give_up()
         finally:
             self._engine.store.hurry(None)
 
@@ -65,6 +69,7 @@ class Shutdown:
             logger.info("%d coroutine jobs are cut and go back to the queue", len(self._coroutines.running()))
             self._coroutines.cut()
             await self._settle_until(self._end, patient=False)
+            self._coroutines.cut()
         for call in self._coroutines.running():
             logger.warning(
                 "job %s (%s) ignores its cancellation and is left behind; it comes back when its lease runs out",
@@ -73,43 +78,54 @@ class Shutdown:
             )
 
     async def _wait_for_threads(self) -> None:
-        while self._threads.running() or len(self._recorder):
-            if self._threads.running() and self._now() >= self._jobs_end:
+        """Keep what runs in threads, for as long as it takes; what returns last gets a release share of its own."""
+        is_kept = False
+        while self._threads.running():
+            if not is_kept and (self._worker.is_forced or self._now() >= self._jobs_end):
+                is_kept = True
                 names = ", ".join(sorted({call.spec.name for call in self._threads.running()}))
                 logger.info("waiting for functions in threads, which cannot be stopped: %s", names)
-                self._jobs_end = self._end = float("inf")
                 self._engine.store.hurry(None)
-            if not await self._record() and not self._threads.running():
-                break
-            if not len(self._recorder):
+            if not await self._record_some():
                 await self._idler.pause(0.25)
+        if is_kept:
+            self._end = max(self._end, self._now() + self._release_share)
+            self._engine.store.hurry(self._end)
+        await self._settle_until(self._end, patient=False)
 
     async def _settle_until(self, end: float, *, patient: bool) -> None:
         """Record what ends until nothing runs, the time is up, or, when patient, a second signal came."""
         while self._now() < end and not (patient and self._worker.is_forced):
-            if not len(self._recorder):
-                if not self._coroutines.running() and not (patient and self._threads.running()):
-                    return
-                await self._idler.pause(min(0.25, max(end - self._now(), 0.0)))
-            elif not await self._record():
+            if await self._record_some():
+                continue
+            if not self._coroutines.running() and not (patient and self._threads.running()):
                 return
+            await self._idler.pause(min(0.25, max(end - self._now(), 0.0)))
 
-    async def _record(self) -> bool:
-        """Write one group. False: the time is up and what is left goes to the reaper."""
+    async def _record_some(self) -> bool:
+        """Write one group, if there is one. One that fails is tried again, whatever the reason: there is no later."""
         group = self._recorder.take()
         if not group:
-            return True
+            return False
         try:
             recorded = await self._engine.store.record([conclusion.outcome for conclusion in group])
-            await self._recorder.settle(group, recorded)
         except Exception as error:
-            self._engine.hooks.report("recorder", error)
-            if not is_transient(error) or self._now() >= self._end:
-                logger.error("%d outcomes could not be recorded before the end: %s", len(group), error)
-                return False
             self._recorder.put_back(group, in_doubt=True)
+            self._engine.hooks.report("recorder", error)
+            if not self._has_failed:
+                self._has_failed = True
+                logger.warning("outcomes could not be recorded, trying again until the end: %s", error)
             await self._idler.pause(0.1)
+        else:
+            await self._recorder.settle(group, recorded)
         return True
+
+    def _give_up(self) -> None:
+        if len(self._recorder):
+            logger.error(
+                "%d outcomes could not be recorded before the end; their jobs come back when their leases run out",
+                len(self._recorder),
+            )
 
     def _say_what_runs(self) -> None:
         running = len(self._coroutines.running()) + len(self._threads.running())

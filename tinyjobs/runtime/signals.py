@@ -8,7 +8,7 @@ jobs to the reaper. Handlers are installed on the main thread only, and what was
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -20,15 +20,22 @@ _PATIENCE = 1.0
 class StopSignals:
     """Installs the handlers for the length of a `with` block. `presses` counts the signals taken."""
 
-    def __init__(self, stop: Callable[[], None], force: Callable[[threading.Event], None]) -> None:
+    def __init__(
+        self,
+        stop: Callable[[], None],
+        force: Callable[[threading.Event], None],
+        numbers: Sequence[signal.Signals] = _SIGNALS,
+    ) -> None:
         self._stop = stop
         self._force = force
+        self._numbers = numbers
         self._previous: dict[signal.Signals, Any] = {}
+        self._process = os.getpid()
         self.presses = 0
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
+            for number in self._numbers:
                 self._previous[number] = signal.signal(number, self._press)
         return self
 
@@ -39,6 +46,10 @@ class StopSignals:
         self._previous.clear()
 
     def _press(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._process:
+            # A process that a job has forked: it is no worker, and whoever signals it means it to end.
+            self._die_of(signal.Signals(number))
+            return
         self.presses += 1
         if self.presses == 1:
             self._stop()
@@ -48,6 +59,13 @@ class StopSignals:
             threading.Thread(target=_leave_unless, args=(answered,), daemon=True).start()
         else:
             os._exit(EXIT_STATUS)
+
+
+    def _die_of(self, number: signal.Signals) -> None:
+        """Do what a process without these handlers would have done."""
+        previous = self._previous.get(number)
+        signal.signal(number, previous if previous is not None else signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
 
 def _leave_unless(answered: threading.Event) -> None:

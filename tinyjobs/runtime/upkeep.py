@@ -4,7 +4,9 @@ Built in and stateless: recovery depends on the job's row alone, so nothing can 
 fails a job for good tells the hooks, once, since nobody else is left to.
 """
 
+import asyncio
 import logging
+from collections.abc import Sequence
 
 from tinyjobs.core.errors import WorkerLost
 from tinyjobs.core.job import Job
@@ -19,7 +21,7 @@ _BATCH = 500
 
 
 class Upkeep:
-    """The reaper's loop. `on_returned` is called when jobs came back to the queue."""
+    """The reaper's loop."""
 
     def __init__(self, engine: Engine, interval: float, hooks: HookRunner) -> None:
         self._engine = engine
@@ -48,12 +50,26 @@ class Upkeep:
         """Take back every job whose lease ran out; how many there were."""
         total = 0
         while True:
-            jobs = await self._engine.store.reap_expired(_BATCH)
-            for job in jobs:
-                self._tell(job)
+            jobs = await self._take_back()
             total += len(jobs)
             if len(jobs) < _BATCH:
                 return total
+
+    async def _take_back(self) -> list[Job]:
+        taking = asyncio.ensure_future(self._engine.store.reap_expired(_BATCH))
+        try:
+            jobs = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # It goes on in the store, and of what it takes back nobody else will tell.
+            if not taking.cancelled():
+                self._tell_all(await taking)
+            raise
+        self._tell_all(jobs)
+        return jobs
+
+    def _tell_all(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._tell(job)
 
     def _tell(self, job: Job) -> None:
         failed = job.status is JobStatus.FAILED

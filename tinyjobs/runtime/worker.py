@@ -9,28 +9,36 @@ import asyncio
 import logging
 import os
 import secrets
+import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded, Room
 from tinyjobs.core.trouble import Backoff, is_transient
-from tinyjobs.executors.call import Call, Ending
+from tinyjobs.executors.call import Ending
 from tinyjobs.executors.coroutine import CoroutineExecutor
 from tinyjobs.executors.thread import ThreadExecutor
 from tinyjobs.runtime.attempt import Conclusion, conclude, hand_back, prepare
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
-from tinyjobs.runtime.idle import Idler
+from tinyjobs.runtime.idle import Idler, Look
 from tinyjobs.runtime.leases import LeaseKeeper
+from tinyjobs.runtime.lookahead import Lookahead
+from tinyjobs.runtime.ownloop import run_to_end
 from tinyjobs.runtime.recorder import Recorder
 from tinyjobs.runtime.settings import WorkerSettings
-from tinyjobs.runtime.shutdown import Shutdown
+from tinyjobs.runtime.shutdown import LEAST_TIMEOUT, Shutdown
 from tinyjobs.runtime.signals import StopSignals
+from tinyjobs.runtime.slots import capacity
+from tinyjobs.runtime.unknown import UnknownTasks
 from tinyjobs.runtime.upkeep import Upkeep
 
 logger = logging.getLogger("tinyjobs.worker")
+
+# What hooks still under way get at the end, when the shutdown timeout is used up.
+_LEAST_FOR_HOOKS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,7 @@ class _Parts:
     keeper: LeaseKeeper
     upkeep: Upkeep
     idler: Idler
+    unknown: UnknownTasks
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
@@ -72,48 +81,86 @@ class Worker:
         self.settings = settings or WorkerSettings()
         self.worker_id = make_worker_id()
         self._parts: _Parts | None = None
-        self._stop_asked = threading.Event()
-        self._force_asked = threading.Event()
+        # Plain flags, since a signal handler sets them: an Event's lock could be held by what the signal interrupted.
+        self._is_stopping = False
+        self._is_forced = False
+        self._stop_asked_at: float | None = None
         self._hungry = True
         self._left_some = False
+        self._lookahead = Lookahead(engine.clock.monotonic)
         self._trouble = Backoff()
 
     def stop(self) -> None:
         """Ask for a clean stop, from any thread. Before `run`, that run returns at once."""
-        self._stop_asked.set()
-        self._wake()
+        if self._stop_asked_at is None:
+            self._stop_asked_at = self.engine.clock.monotonic()
+        self._is_stopping = True
+        self._call_on_loop(self._hasten)
 
     def force(self, answered: threading.Event | None = None) -> None:
         """Stop without waiting for coroutines: they are cut and given back. `answered` is set once that began."""
-        self._force_asked.set()
-        self._stop_asked.set()
-        if self._parts is not None:
-            self._parts.loop.call_soon_threadsafe(self._cut, answered)
+        self._is_forced = True
+        self.stop()
+        self._call_on_loop(self._cut, answered)
 
     async def run(self) -> WorkerReport:
-        """Work until `stop`, or, with `until_empty`, until nothing is due or running."""
+        """Work until `stop`, or, with `until_empty`, until nothing is due or running.
+
+        Cancelling it stops the worker by force: what can be given back is, then the cancellation goes on.
+        """
         parts = self._parts = self._start()
-        left: int | None = None
+        cycle = parts.loop.create_task(self._cycle(parts))
         try:
-            while not self._stop_asked.is_set():
-                left = await self._idle(parts)
-                if left is not None:
-                    break
-                await self._turn(parts)
-            await self._wind_down(parts)
+            try:
+                left = await asyncio.shield(cycle)
+            except asyncio.CancelledError:
+                self.force()
+                await cycle
+                raise
+            return self._report(parts, left)
         finally:
-            await self._dismantle(parts)
             self._parts = None
-            self._stop_asked.clear()
+            self._is_stopping = self._is_forced = False
+            self._stop_asked_at = None
+
+    def _report(self, parts: _Parts, left: int | None) -> WorkerReport:
         return WorkerReport(
             succeeded=parts.recorder.succeeded,
             failed=parts.recorder.failed,
             retried=parts.recorder.retried,
             left_delayed=left or 0,
-            forced=self._force_asked.is_set(),
+            forced=self._is_forced,
         )
 
     # --- the cycle ----------------------------------------------------------------------------------------------
+
+    async def _cycle(self, parts: _Parts) -> int | None:
+        """Pass after pass; then the end. A pass that fails is told of and tried again, whatever it was."""
+        left: int | None = None
+        try:
+            while not self._is_stopping and left is None:
+                try:
+                    left = await self._pass(parts)
+                except Exception as error:
+                    await self._pause_after(parts, error)
+            await self._wind_down(parts)
+        finally:
+            await self._dismantle(parts)
+        return left
+
+    async def _pass(self, parts: _Parts) -> int | None:
+        """Wait until there is something to do, and do it. A number: the store is empty, and that many wait."""
+        can_claim = self._capacity(parts)[0] > 0
+        if not len(parts.recorder) and not (self._hungry and can_claim):
+            seen = await parts.idler.wait(can_claim=can_claim)
+            if seen is not Look.NONE:
+                self._note_answer()
+            if seen is Look.WORK:
+                self._hungry = True
+            elif seen is Look.NOTHING and self.settings.until_empty and not len(parts.recorder) and not self._held():
+                return await self._left_if_empty()
+        await self._turn(parts)
+        return None
 
     async def _turn(self, parts: _Parts) -> None:
         """Record what ended and claim what comes next, then start it."""
@@ -123,15 +170,16 @@ class Worker:
             return
         try:
             recorded = await self._write(parts, group, request)
-            await parts.recorder.settle(group, recorded)
         except Exception as error:
             parts.recorder.put_back(group, in_doubt=True)
-            await self._pause_after(error)
+            await self._pause_after(parts, error)
             return
-        if self._trouble.succeeded():
-            logger.info("the store answers again")
-        if recorded.claimed is not None and request is not None:
-            self._begin(parts, request, recorded.claimed)
+        self._note_answer()
+        try:
+            await parts.recorder.settle(group, recorded)
+        finally:
+            if recorded.claimed is not None and request is not None:
+                self._begin(parts, request, recorded.claimed)
 
     async def _write(self, parts: _Parts, group: Sequence[Conclusion], request: ClaimRequest | None) -> Recorded:
         outcomes = [conclusion.outcome for conclusion in group]
@@ -139,56 +187,62 @@ class Worker:
 
     def _request(self, parts: _Parts) -> ClaimRequest | None:
         """What may be claimed now, if a claim is worth it."""
-        if not self._hungry or self._stop_asked.is_set():
+        if not self._hungry or self._is_stopping:
             return None
         limit, room = self._capacity(parts)
         if limit == 0:
             return None
+        if room is not None:
+            room = self._lookahead.bound(room, limit)
         return ClaimRequest(
             worker_id=self.worker_id, limit=limit, lease=self.settings.lease, queues=self.settings.queues, room=room
         )
 
     def _capacity(self, parts: _Parts) -> tuple[int, Room | None]:
-        """How many jobs could be started: as many as the freer kind of slot, within the room of the other kind."""
-        free_coroutines, free_threads = max(parts.coroutines.free, 0), max(parts.threads.free, 0)
-        thread_names = self.engine.catalogue.thread_names()
-        if not thread_names:
-            return free_coroutines, None
-        coroutine_names = frozenset(self.engine.catalogue.names()) - thread_names
-        if not coroutine_names:
-            return free_threads, None
-        if free_coroutines >= free_threads:
-            return free_coroutines, Room(thread_names, free_threads)
-        return free_threads, Room(coroutine_names, free_coroutines)
+        return capacity(
+            self.engine.catalogue,
+            coroutines=parts.coroutines.free,
+            threads=parts.threads.free,
+            unconfirmed=len(parts.recorder),
+            slots=self.settings.async_concurrency + self.settings.concurrency,
+        )
 
     def _begin(self, parts: _Parts, request: ClaimRequest, claimed: Claimed) -> None:
         """Start the claimed jobs. What cannot start here after all goes back without using an attempt."""
         parts.idler.next_due = claimed.next_due
         taken = len(claimed.jobs)
+        found_only_bounded = self._lookahead.learn(request, claimed)
         # A room that was filled may have kept the claim from jobs behind it.
         self._left_some = request.room is not None and taken >= request.room.free
-        self._hungry = taken >= request.limit or (taken > 0 and self._left_some)
+        self._hungry = taken >= request.limit or (taken > 0 and self._left_some and not found_only_bounded)
         if taken:
             parts.idler.found_work()
+        else:
+            parts.idler.found_nothing()
         for job in claimed.jobs:
-            call = self._prepare(job)
-            if isinstance(call, Conclusion):
-                parts.recorder.add(call)
-            elif call.spec.is_coroutine and parts.coroutines.free > 0:
-                self._announce(parts, job)
-                parts.coroutines.start(call)
-            elif not call.spec.is_coroutine and parts.threads.free > 0:
-                self._announce(parts, job)
-                parts.threads.start(call)
-            else:
+            try:
+                self._begin_one(parts, job)
+            except Exception:
+                logger.exception("job %s (%s) cannot be started; it goes back to the queue", job.id, job.task)
                 parts.recorder.add(hand_back(self.engine, job))
+        parts.unknown.tell()
+        if not self._lookahead.is_worth_it(self._capacity(parts)[1]):
+            self._hungry = False
 
-    def _prepare(self, job: Job) -> Call | Conclusion:
-        try:
-            return prepare(self.engine, job)
-        except Exception:
-            logger.exception("job %s (%s) cannot be prepared; it goes back to the queue", job.id, job.task)
-            return hand_back(self.engine, job)
+    def _begin_one(self, parts: _Parts, job: Job) -> None:
+        call = hand_back(self.engine, job) if self._is_forced else prepare(self.engine, job)
+        if isinstance(call, Conclusion):
+            if call.unknown_for is not None:
+                parts.unknown.note(job, call.unknown_for)
+            parts.recorder.add(call)
+        elif call.spec.is_coroutine and parts.coroutines.free > 0:
+            self._announce(parts, job)
+            parts.coroutines.start(call)
+        elif not call.spec.is_coroutine and parts.threads.free > 0:
+            self._announce(parts, job)
+            parts.threads.start(call)
+        else:
+            parts.recorder.add(hand_back(self.engine, job))
 
     def _announce(self, parts: _Parts, job: Job) -> None:
         if self.engine.hooks.on_start:
@@ -208,17 +262,6 @@ class Worker:
     def _is_backlogged(self, parts: _Parts) -> bool:
         # With no free slot before, or a kind of slot that was full, there may be jobs the last claim had to leave.
         return self._left_some or parts.coroutines.free <= 1 or parts.threads.free <= 1
-
-    async def _idle(self, parts: _Parts) -> int | None:
-        """Wait until there is something to record or claim. A number: the store is empty and that many wait."""
-        can_claim = self._capacity(parts)[0] > 0
-        if len(parts.recorder) or (self._hungry and can_claim):
-            return None
-        if await parts.idler.wait(can_claim=can_claim):
-            self._hungry = True
-        if self.settings.until_empty and not self._hungry and not len(parts.recorder) and not self._held():
-            return await self._left_if_empty()
-        return None
 
     async def _left_if_empty(self) -> int | None:
         stats = await self.engine.store.stats()
@@ -243,13 +286,17 @@ class Worker:
             keeper=LeaseKeeper(engine, settings, loop, self._held, self._running),
             upkeep=Upkeep(engine, settings.reap_interval, hooks),
             idler=Idler(engine, settings),
+            unknown=UnknownTasks(monotonic),
         )
         self._hungry = True
+        self._left_some = False
         parts.keeper.start()
         parts.tasks = [loop.create_task(parts.upkeep.run()), loop.create_task(parts.idler.listen())]
         return parts
 
     async def _wind_down(self, parts: _Parts) -> None:
+        for task in parts.tasks:
+            task.cancel()
         await Shutdown(self, parts.coroutines, parts.threads, parts.recorder, parts.idler).run()
 
     async def _dismantle(self, parts: _Parts) -> None:
@@ -258,7 +305,8 @@ class Worker:
         await asyncio.gather(*parts.tasks, return_exceptions=True)
         parts.keeper.stop()
         parts.threads.close()
-        await parts.hooks.close(timeout=self.settings.shutdown_timeout)
+        left = self.stop_asked_at + self.settings.shutdown_timeout - self.engine.clock.monotonic()
+        await parts.hooks.close(timeout=max(left, _LEAST_FOR_HOOKS))
 
     def _held(self) -> list[Held]:
         """The claims whose function runs or whose outcome is not yet recorded. Called from the keeper's thread too."""
@@ -273,10 +321,31 @@ class Worker:
         calls = [*parts.coroutines.running(), *parts.threads.running()]
         return [Held(call.job.id, call.job.claims) for call in calls]
 
-    def _wake(self) -> None:
+    @property
+    def is_forced(self) -> bool:
+        """Whether a stop without waiting was asked for."""
+        return self._is_forced
+
+    @property
+    def stop_asked_at(self) -> float:
+        """When the stop was asked for, by the clock's monotonic seconds; now, when nobody asked."""
+        return self.engine.clock.monotonic() if self._stop_asked_at is None else self._stop_asked_at
+
+    def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         parts = self._parts
-        if parts is not None:
-            parts.loop.call_soon_threadsafe(parts.idler.wake)
+        if parts is None:
+            return
+        try:
+            parts.loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            # The loop has ended since, and the worker with it.
+            return
+
+    def _hasten(self) -> None:
+        """A stop was asked for: end the wait under way, and do not wait for the store longer than the stop may take."""
+        if self._parts is not None:
+            self.engine.store.hurry(self.stop_asked_at + max(self.settings.shutdown_timeout, LEAST_TIMEOUT))
+            self._parts.idler.wake()
 
     def _cut(self, answered: threading.Event | None) -> None:
         if answered is not None:
@@ -285,26 +354,46 @@ class Worker:
             self._parts.coroutines.cut()
             self._parts.idler.wake()
 
-    @property
-    def is_forced(self) -> bool:
-        """Whether a stop without waiting was asked for."""
-        return self._force_asked.is_set()
+    def _note_answer(self) -> None:
+        if self._trouble.succeeded():
+            logger.info("the store answers again")
 
-    async def _pause_after(self, error: Exception) -> None:
+    async def _pause_after(self, parts: _Parts, error: Exception) -> None:
         self.engine.hooks.report("worker", error)
         if self._trouble.failures == 0:
             expected = is_transient(error)
             level = logging.WARNING if expected else logging.ERROR
-            logger.log(level, "the store could not be written, trying again: %s", error, exc_info=not expected)
+            logger.log(level, "the store does not answer, trying again: %s", error, exc_info=not expected)
         delay = self._trouble.failed()
-        if self._parts is not None and not self._stop_asked.is_set():
-            await self._parts.idler.pause(delay)
+        if not self._is_stopping:
+            await parts.idler.pause(delay)
 
 
 def run_worker(engine: Engine, settings: WorkerSettings | None = None) -> WorkerReport:
-    """Run a worker on an event loop of its own; on the main thread it owns SIGINT and SIGTERM until it returns."""
-    worker = Worker(engine, settings)
-    if not worker.settings.handle_signals:
-        return asyncio.run(worker.run())
-    with StopSignals(worker.stop, worker.force):
-        return asyncio.run(worker.run())
+    """Run a worker in this thread; see `drive`."""
+    return drive(Worker(engine, settings))
+
+
+def drive(worker: Worker) -> WorkerReport:
+    """Run a worker on an event loop of its own; on the main thread it owns SIGINT and SIGTERM until it returns.
+
+    One that leaves the signals to its caller is stopped by a Ctrl-C all the same, and `KeyboardInterrupt` is raised
+    once it has ended; likewise by an exception that a handler of the caller's raises.
+    """
+    if worker.settings.handle_signals:
+        with StopSignals(worker.stop, worker.force):
+            return run_to_end(worker.run())
+    raised: list[BaseException] = []
+
+    def leave(error: BaseException) -> None:
+        raised.append(error)
+        worker.stop()
+
+    has_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with StopSignals(worker.stop, worker.force, [signal.SIGINT] if has_default else []) as signals:
+        report = run_to_end(worker.run(), leave)
+    if raised:
+        raise raised[0]
+    if signals.presses:
+        raise KeyboardInterrupt
+    return report
