@@ -31,8 +31,7 @@ from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
 from tinyjobs.runtime.settings import WorkerSettings
-from tinyjobs.runtime.signals import StopSignals
-from tinyjobs.runtime.worker import Worker, WorkerReport
+from tinyjobs.runtime.worker import Worker, WorkerReport, drive
 
 
 class TaskDecorator(Protocol):
@@ -185,10 +184,7 @@ class TinyJobs(Steering):
         refuse_inside_loop("await app.worker(…).run()")
         parsed = WorkerSettings.parse(settings, "app.run_worker()")
         worker = AppWorker(parsed, self._access, self._roster, self._engine_over)
-        if not parsed.handle_signals:
-            return asyncio.run(worker.run())
-        with StopSignals(worker.stop, worker.force):
-            return asyncio.run(worker.run())
+        return drive(worker)
 
     def drain(self, queues: Sequence[str] = (), limit: int | None = None) -> int:
         """Run what is due in this thread, one job at a time, until nothing is due or `limit` jobs have run.

@@ -60,7 +60,6 @@ class StopSignals:
         else:
             os._exit(EXIT_STATUS)
 
-
     def _die_of(self, number: signal.Signals) -> None:
         """Do what a process without these handlers would have done."""
         previous = self._previous.get(number)
