@@ -1,7 +1,10 @@
 """What the tests run in processes of their own. Spawned, so nothing of the test's own process leaks into them."""
 
+import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -14,16 +17,26 @@ from tinyjobs.core.transitions import succeeded
 WAIT = 120
 
 
+@contextmanager
+def taking_the_others_along(barrier: Barrier) -> Iterator[None]:
+    """When one process fails the others need not wait for it."""
+    try:
+        yield
+    except BaseException:
+        barrier.abort()
+        raise
+
+
 def open_fresh_files(folder: str, rounds: int, barrier: Barrier, number: int) -> None:
     """In every round all processes open the same new file at the same moment, set it up and use it."""
     for round_ in range(rounds):
-        path = Path(folder) / f"{round_}.db"
-        store = SQLiteBackend(str(path), clock=SystemClock())
+        store = SQLiteBackend(str(Path(folder) / f"{round_}.db"), clock=SystemClock())
         inline = store.inline()
-        barrier.wait(WAIT)
-        finish(inline.setup())
-        finish(inline.enqueue(make_job(store.clock, metadata=str(number))))
-        barrier.wait(WAIT)
+        with taking_the_others_along(barrier):
+            barrier.wait(WAIT)
+            finish(inline.setup())
+            finish(inline.enqueue(make_job(store.clock, metadata=str(number))))
+            barrier.wait(WAIT)
         found = finish(inline.counts_by_status())["queued"]
         assert found == barrier.parties, f"{found} jobs after {barrier.parties} processes sent one each"
         finish(inline.close())
@@ -50,8 +63,6 @@ def consume(path: str, written: str, barrier: Barrier, number: int) -> None:
 
 def fork_and_use(path: str) -> None:
     """Use a store, fork, use it on both sides at once, by both faces."""
-    import asyncio
-
     store = SQLiteBackend(path, clock=SystemClock())
     inline = store.inline()
     finish(inline.setup())
