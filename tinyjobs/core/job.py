@@ -6,10 +6,11 @@ They are plain values. A record never reaches back to the store it came from. In
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tinyjobs.core.record import record
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Job:
     """A request to run one task once, as the store holds it.
 

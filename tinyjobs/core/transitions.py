@@ -8,6 +8,7 @@ here knows how a store writes a row.
 from dataclasses import dataclass
 
 from tinyjobs.core.job import Execution, Job
+from tinyjobs.core.record import record
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 
 WORKER_LOST = "tinyjobs.core.errors.WorkerLost"
@@ -29,7 +30,7 @@ class ExecutionError:
         return f"{name}: {self.message}" if self.message else name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Outcome:
     """How one claim of one job ends: what becomes of the job, and of its history.
 
