@@ -91,6 +91,16 @@ class Claims(ContractCase):
         self.assertEqual(await self.store.next_due(), (False, later.run_at))
 
     @needs("delayed")
+    async def test_looking_at_some_queues(self) -> None:
+        """Readiness is told of the queues that are asked about, the next time of any."""
+        await self.put(queue="mail")
+        later = await self.put(queue="reports", run_at=self.clock.now() + 60)
+        self.assertEqual(await self.store.next_due(["reports", "nobody"]), (False, later.run_at))
+        self.assertEqual(await self.store.next_due(["reports", "mail"]), (True, later.run_at))
+        self.assertEqual(await self.store.next_due([]), (True, later.run_at))
+        self.assertEqual((await self.claim(5, queues=("reports",))).next_due, later.run_at)
+
+    @needs("delayed")
     async def test_a_flood_of_due_jobs_arrives_whole(self) -> None:
         """Many jobs coming due at once are all handed out, each once, however many one claim lets in."""
         start = self.clock.now()
@@ -229,7 +239,8 @@ class ClaimOrder(ContractCase):
             sent = []
             for number in range(30):
                 self.clock.advance(0.5)
-                sent.append(await self.put(queue=names[number % 3], priority=(number * 7) % 5))
+                sent.append(self.job(queue=names[number % 3], priority=(number * 7) % 5))
+                await self.store.enqueue(sent[-1])
             expected = sorted(sent, key=lambda job: (-job.priority, job.run_at, job.id))
             taken = [job for _ in range(6) for job in await self.take(5, queues=queues)]
             self.assert_ids(taken, expected)

@@ -1,0 +1,33 @@
+"""The contract finds what it is for: a store with one fault fails the tests that name it."""
+
+import unittest
+
+import pytest
+
+from tests.contract.faults import FAULTS, Faulty
+from tinyjobs.backends.base import Backend
+from tinyjobs.core.clock import Clock
+from tinyjobs.testing import BackendContract
+
+
+def bound_to(store: type[Faulty]) -> type[unittest.IsolatedAsyncioTestCase]:
+    class FaultyStoreTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+        async def make_backend(self, clock: Clock) -> Backend:
+            return store(clock=clock)  # type: ignore[no-any-return]
+
+        async def another_client(self, backend: Backend, clock: Clock) -> Backend:
+            return store(backend.data, clock=clock)  # type: ignore[attr-defined, no-any-return]
+
+    return FaultyStoreTests
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_is_found(fault):
+    case = bound_to(fault)
+    assert fault.found_by
+    for name in fault.found_by:
+        result = unittest.TestResult()
+        case(name).run(result)
+        assert result.testsRun == 1
+        assert result.failures or result.errors, f"{name} did not see that the store {fault.__name__}"
+        assert not result.skipped
