@@ -53,7 +53,7 @@ def tables(page: str) -> dict[str, list[list[str]]]:
     heading, rows = "", 0
     for line in (ROOT / page).read_text("utf-8").splitlines():
         if line.startswith("#"):
-            heading, rows = line.lstrip("# ").strip("`"), 0
+            heading, rows = line.lstrip("# ").replace("`", ""), 0
         elif line.startswith("|"):
             rows += 1
             if rows > 2:
