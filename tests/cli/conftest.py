@@ -20,9 +20,18 @@ def program(tmp_path, start) -> StandaloneProgram:
     return StandaloneProgram(tmp_path, start)
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory):
+    """A database on which `migrate` was run."""
+    folder = tmp_path_factory.mktemp("migrated")
+    with ExitStack() as stack:
+        DjangoProgram(folder, lambda *args, **options: stack.enter_context(Program(*args, **options))).migrate()
+    return folder / "db.sqlite3"
+
+
 @pytest.fixture
-def project(tmp_path, start) -> DjangoProgram:
-    return DjangoProgram(tmp_path, start)
+def project(tmp_path, start, migrated) -> DjangoProgram:
+    return DjangoProgram(tmp_path, start, migrated)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,7 +125,7 @@ class Gate:
             pass
 
 
-APP = '''
+APP = """
 import asyncio, threading
 from pathlib import Path
 from tinyjobs import TinyJobs
@@ -159,7 +160,7 @@ async def wait_for_ever():
 @app.task(queue="mail")
 def fail(text):
     raise ValueError(text)
-'''
+"""
 
 
 class StandaloneProgram:
@@ -188,7 +189,7 @@ class StandaloneProgram:
         return program.ends(), program.output
 
 
-PROJECT = '''
+PROJECT = """
 from pathlib import Path
 SECRET_KEY = "for a test"
 USE_TZ = True
@@ -200,14 +201,14 @@ DATABASES = {{"default": {{
     "OPTIONS": {options!r},
 }}}}
 TASKS = {tasks!r}
-'''
-MANAGE = '''
+"""
+MANAGE = """
 import os, sys
 from django.core.management import execute_from_command_line
 os.environ["DJANGO_SETTINGS_MODULE"] = "project"
 execute_from_command_line(sys.argv)
-'''
-TASKS = '''
+"""
+TASKS = """
 from pathlib import Path
 from tinyjobs import task
 
@@ -224,15 +225,16 @@ def mail(to):
 def hold(gate):
     print("began", flush=True)
     Path(gate).read_text()
-'''
+"""
 
 
 class DjangoProgram:
     """A folder with a Django project, and its `manage.py`."""
 
-    def __init__(self, folder: Path, start: Callable[..., Program]):
+    def __init__(self, folder: Path, start: Callable[..., Program], migrated: Path | None = None):
         self.folder = folder
         self._start = start
+        self._migrated = migrated
         for name in ("shop/__init__.py", "broken/__init__.py"):
             self.write(name, "")
         self.write("manage.py", MANAGE)
@@ -256,6 +258,10 @@ class DjangoProgram:
     def run(self, *arguments: str, **options) -> tuple[int, str]:
         program = self.start(*arguments, **options)
         return program.ends(), program.output
+
+    def lay_out(self) -> None:
+        """As after `migrate`, which was run once for all tests."""
+        shutil.copy(self._migrated, self.folder / "db.sqlite3")
 
     def migrate(self) -> None:
         status, output = self.run("migrate", "--skip-checks", "-v0")

@@ -104,7 +104,7 @@ def test_a_third_signal_kills_a_child_that_answers_nothing(program, jobs, gate):
 
 def test_django_reloads_under_debug_and_survives_a_broken_settings_module(project):
     project.configure(debug=True)
-    project.migrate()
+    project.lay_out()
     worker = project.start("tinyjobs", "worker")
     worker.wait_for("Restarts when a source file changes")
     worker.wait_for(READY)
@@ -119,7 +119,7 @@ def test_django_reloads_under_debug_and_survives_a_broken_settings_module(projec
 
 
 def test_django_does_not_reload_without_debug_or_when_told_not_to(project):
-    project.migrate()
+    project.lay_out()
     assert "Restarts when" not in project.run("tinyjobs", "worker", "--until-empty")[1]
     project.configure(debug=True)
     for flags in (["--until-empty"], ["--no-reload", "--until-empty"]):

@@ -44,8 +44,8 @@ def work(open_target: Callable[[], Target], options: Options, console: Console, 
         if not wait_for_layout(target, console, stop):
             console.say("Stopped before there was anything to run.")
             return
-        worker = target.worker(settings)
         warn_of_surprises(target, settings, console)
+        worker = target.worker(settings)
         print_banner(target, worker, console)
         stop.attach(worker)
         report = asyncio.run(_run(worker, target))

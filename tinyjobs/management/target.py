@@ -27,6 +27,7 @@ from tinyjobs.taskbackend.backend import TinyJobsBackend
 from tinyjobs.taskbackend.connection import DjangoConnection
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.running import TaskCall
+from tinyjobs.taskbackend.shared import Shared
 from tinyjobs.taskbackend.working import backend_of, open_engine
 
 # The checks that somebody who starts a worker should not have to run `check` for.
@@ -37,8 +38,7 @@ class AliasTarget:
     """See `tinyjobs.cli.target.Target`."""
 
     def __init__(self, alias: str) -> None:
-        self._backend = _usable(alias)
-        self._shared = self._backend.shared
+        self._backend, self._shared = _usable(alias)
         self._settings = self._shared.settings
         self._engine = ExitStack()
         self.name = f"TASKS[{alias!r}]"
@@ -80,13 +80,8 @@ class AliasTarget:
         if vendor is None or alias is None:
             finish(self._shared.store.setup())
             return
-        connection = connections[alias]
-        check = layout.check(DjangoConnection(connection, vendor.translate), vendor.statements, self._settings.where)
-        try:
-            finish(check)
-        finally:
-            if not connection.in_atomic_block:
-                connection.close()  # a worker would keep it open and never use it
+        connection = DjangoConnection(connections[alias], vendor.translate)
+        finish(layout.check(connection, vendor.statements, self._settings.where))
 
     def declared_queues(self) -> Collection[str]:
         """The queues of the tasks, and those of `QUEUES`."""
@@ -104,6 +99,9 @@ class AliasTarget:
 
     def worker(self, settings: WorkerSettings) -> Worker:
         """See `Target.worker`."""
+        for connection in connections.all(initialized_only=True):
+            if not connection.in_atomic_block:
+                connection.close()  # this thread will not need it again for as long as the worker runs
         return Worker(self._engine.enter_context(open_engine(self._backend.alias)), settings)
 
     async def close_worker(self) -> None:
@@ -133,9 +131,10 @@ def default_alias() -> str:
     raise ConfigurationError(f"Several aliases of TASKS use tinyjobs: {', '.join(ours)}. Name one with --backend.")
 
 
-def _usable(alias: str) -> TinyJobsBackend:
+def _usable(alias: str) -> tuple[TinyJobsBackend, Shared]:
     try:
-        return backend_of(alias)
+        backend = backend_of(alias)
+        return backend, backend.shared
     except InvalidTaskBackend as error:
         known = ", ".join(sorted(task_backends.settings))
         reason = str(error) if alias in task_backends.settings else f"TASKS has no {alias!r}. There are: {known}."
