@@ -40,7 +40,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--skip", action="append", default=[], metavar="PEER", help="leave this peer out; may be repeated"
     )
     parser.add_argument(
-        "--only", default="", metavar="WORDS", help="only rows whose key contains one of these, by commas"
+        "--only", default="", metavar="WORDS", help="only rows whose key begins with one of these, by commas"
     )
     parser.add_argument("--list", action="store_true", help="print the keys of the rows and end")
     parser.add_argument("--pairs", type=int, help="alternated pairs for each ratio (default: 5, with --quick 1)")
@@ -72,7 +72,7 @@ def chosen(given: argparse.Namespace) -> list[plan.Row]:
     return [
         replace(row, rivals=tuple(rival for rival in row.rivals if kept(rival.work.subject)))
         for row in plan.rows()
-        if kept(row.work.subject) and (not words or any(word in row.key for word in words))
+        if kept(row.work.subject) and (not words or any(row.key.startswith(word) for word in words))
     ]
 
 

@@ -11,7 +11,7 @@ from tests.benchmarks.plan import BARE, DJANGO, FACADE, Work
 
 TINY = Sizes(jobs=30, bulk=30, singles=30, samples=1, finished=20, delayed=10, idle_seconds=0.1, delay=0.2)
 SENT = {"rate", "seconds"}
-DRAINED = SENT | {"rate_from_gate", "first_start_ms", "record_tail_ms", "runs", "runs_by_worker"}
+DRAINED = SENT | {"rate_from_gate", "first_start_ms", "record_tail_ms", "cpu_us_per_job", "runs", "runs_by_worker"}
 
 
 def no_peers(name: str) -> Path:
