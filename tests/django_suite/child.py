@@ -4,6 +4,7 @@ Started as a script, by its path, with `round.json` of the round's folder as its
 holds Django's package `tasks`, edited; imports nothing of this repository but the installed tinyjobs.
 """
 
+import faulthandler
 import json
 import sys
 from pathlib import Path
@@ -85,5 +86,8 @@ def run(
 
 if __name__ == "__main__":
     file = Path(sys.argv[1])
-    outcome = run(file.parent, **json.loads(file.read_text()))
+    order = json.loads(file.read_text())
+    # A round that hangs says where, in every thread, and ends.
+    faulthandler.dump_traceback_later(order.pop("seconds"), exit=True)
+    outcome = run(file.parent, **order)
     (file.parent / "outcome.json").write_text(json.dumps(outcome, indent=1))

@@ -4,15 +4,14 @@ Copied into Django's package `tasks`, as its module `running`. The worker has it
 committed, and the database a file.
 """
 
-from asgiref.sync import sync_to_async
+from io import StringIO
 
-from tinyjobs.runtime.worker import run_worker
-from tinyjobs.taskbackend.working import open_engine, worker_settings
+from asgiref.sync import sync_to_async
+from django.core.management import call_command
 
 
 def ran(result):
-    with open_engine("default") as engine:
-        run_worker(engine, worker_settings("default", until_empty=True))
+    call_command("tinyjobs", "worker", "--until-empty", "--no-reload", stdout=StringIO(), stderr=StringIO())
     result.refresh()
     return result
 
