@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -12,6 +13,7 @@ from tests.taskbackend.shop import tasks
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ClaimRequest
 from tinyjobs.core.status import JobStatus
+from tinyjobs.management.commands.tinyjobs import Command
 from tinyjobs.management.target import AliasTarget
 from tinyjobs.taskbackend.working import drain_here
 
@@ -245,6 +247,22 @@ def test_a_worker_runs_inside_call_command():
     assert "No task and no job uses the queue 'elsewhere'" in answer.err
     assert finish(store().get(job.id)).status is JobStatus.SUCCESS
     assert Answer("worker", until_empty=True, verbosity=0).out == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_program_that_runs_the_command_itself_keeps_its_signals(capsys):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    Command().run_from_argv(["manage.py", "tinyjobs", "worker", "--until-empty", "--skip-checks"])
+    assert "Done: 0 jobs ran" in capsys.readouterr().out
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_much_text_is_shown_from_its_beginning():
+    job = tasks.noop.enqueue("x" * 10_000)
+    shown = Answer("jobs", "show", job.id).out
+    assert len(shown) < 6_000
+    assert "characters, --json shows all" in shown
+    assert Answer("jobs", "show", job.id, "--json").value["arguments"]["args"] == ["x" * 10_000]
 
 
 @pytest.mark.django_db(transaction=True)

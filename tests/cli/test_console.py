@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tinyjobs.backends.registry import shown_url
 from tinyjobs.cli.console import (
     Console,
     jsonable,
@@ -117,6 +118,25 @@ def test_lengths_of_time(seconds, text):
 def test_instants():
     assert shown_time(None) is None
     assert shown_time(1_700_000_000) == "2023-11-14 22:13:20Z"
+    assert shown_time(1e300) == "1e+300 s after 1970"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:s3cret@host:6379/0", "redis://:***@host:6379/0"),
+        ("postgresql://me:s3:c@ret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:s3/c?r#et@host/db", "postgresql://me:***@host/db"),
+        (
+            "postgresql://me@host/db?password=s3cret&sslmode=require",
+            "postgresql://me@host/db?password=***&sslmode=require",
+        ),
+        ("sqlite:///odd@name:here.db", "sqlite:///odd@name:here.db"),
+        ("memory://", "memory://"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url, shown):
+    assert shown_url(url) == shown
 
 
 def bare_logger(monkeypatch):

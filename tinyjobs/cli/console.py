@@ -76,6 +76,11 @@ def plain(value: object) -> str:
     return text if text.isprintable() else "".join(map(_spelled_out, text))
 
 
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and how much there is of it."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters, --json shows all)"
+
+
 def plain_lines(text: str) -> list[str]:
     """Text of several lines, each without control characters."""
     return [plain(line.expandtabs()) for line in text.splitlines()]
@@ -85,7 +90,10 @@ def shown_time(instant: float | None) -> str | None:
     """An instant in unix seconds as people read it, in UTC."""
     if instant is None:
         return None
-    return f"{datetime.fromtimestamp(instant, UTC):%Y-%m-%d %H:%M:%SZ}"
+    try:
+        return f"{datetime.fromtimestamp(instant, UTC):%Y-%m-%d %H:%M:%SZ}"
+    except (OverflowError, ValueError, OSError):
+        return f"{instant!r} s after 1970"  # a row that somebody edited
 
 
 def shown_seconds(seconds: float) -> str:

@@ -40,7 +40,7 @@ def show_stats(target: Target, options: Options, console: Console) -> None:
             }
         )
         return
-    console.table(("STATUS", "JOBS"), sorted(stats.by_status.items()))
+    console.table(("STATUS", "JOBS"), list(stats.by_status.items()))
     if stats.queues:
         console.line()
         _queue_table(stats.queues, stats.now, console)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tinyjobs.backends.base import Backend
-from tinyjobs.cli.console import Console, jsonable, plain, plain_lines, shown_seconds, shown_time
+from tinyjobs.cli.console import Console, jsonable, plain, plain_lines, shortened, shown_seconds, shown_time
 from tinyjobs.cli.outcome import CommandFailed
 from tinyjobs.cli.target import Target
 from tinyjobs.core.errors import TinyJobsError
@@ -17,6 +17,7 @@ type Options = Mapping[str, Any]
 
 _LEFT_OUT = ("payload", "result", "existing", "metadata")
 _WIDEST = 60
+_LONGEST = 4_000
 
 
 def list_jobs(target: Target, options: Options, console: Console) -> None:
@@ -187,7 +188,7 @@ def _print_job(job: Job, arguments: object, result: object, now: float, console:
     )
     for name, value in facts:
         if value is not None:
-            console.line(f"{name + ':':<13}{plain(value)}")
+            console.line(f"{name + ':':<13}{shortened(plain(value), _LONGEST)}")
 
 
 def _print_execution(execution: Execution, console: Console) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tinyjobs.app.steering import LONGEST_PAGE
 from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.core.options import check_queue, check_task_name
 from tinyjobs.core.status import JobStatus
 from tinyjobs.runtime.settings import WorkerSettings
 
-LONGEST_PAGE = 10_000
 _DEFAULTS = WorkerSettings()
 
 type Convert = Callable[[str], Any]

@@ -61,21 +61,19 @@ class _Parent:
         self._console.say("Restarts when a source file changes (--no-reload turns that off).")
         before = {number: signal.signal(number, self._press) for number in _SIGNALS}
         try:
-            status = self._run_children()
+            self._run_children()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if self._presses > 1 or status not in (DONE, RELOAD):
-            status = FORCED if self._presses > 1 else status
-            raise CommandFailed(f"The worker ended with status {status}.", status)
+        if self._presses > 1:
+            raise CommandFailed("The worker was told twice to stop, and did not wait for coroutines.", FORCED)
 
-    def _run_children(self) -> int:
+    def _run_children(self) -> None:
+        """Until a child ends for good, or a stop was asked for and the child has ended."""
         while True:
             status = self._run_child()
-            if self._stopped.is_set():
-                return DONE
-            if status == DONE:
-                return status
+            if self._stopped.is_set() or status == DONE:
+                return
             if status != RELOAD:
                 # It did not come so far as to watch the files itself.
                 self._console.warn(
@@ -83,7 +81,7 @@ class _Parent:
                 )
                 while self._watch.changed() is None:
                     if self._stopped.wait(_SECONDS_BETWEEN_LOOKS):
-                        return status
+                        return
             self._watch = SourceWatch()
 
     def _run_child(self) -> int:

@@ -59,7 +59,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do what was chosen."""
-        owns_process = self._called_from_command_line
+        owns_process = self._owns_process
         if owns_process:
             occupy_standard_streams()
         try:
@@ -81,8 +81,13 @@ class Command(BaseCommand):
         if status:
             sys.exit(status)
 
+    @property
+    def _owns_process(self) -> bool:
+        # A program may also hand its own list to `execute_from_command_line`, and keeps its signals then.
+        return self._called_from_command_line and "tinyjobs" in sys.argv[1:]
+
     def _reloads(self, options: dict[str, Any]) -> bool:
-        return reloads(options, by_default=settings.DEBUG, owns_process=self._called_from_command_line)
+        return reloads(options, by_default=settings.DEBUG, owns_process=self._owns_process)
 
     def _is_supervisor(self, options: dict[str, Any]) -> bool:
         try:
