@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
-from django.db import DatabaseError, InterfaceError, connections, reset_queries
+from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tinyjobs.core.job import Job
@@ -48,8 +48,6 @@ class Hygiene:
                 with self._lock:
                     self._seen.add(connection)
             _tidy(connection)
-        # Django empties the query log at every request; without it DEBUG would keep each query of a worker's life.
-        reset_queries()
 
     def close(self) -> None:
         """Close the connections of every thread and lane. For when no job runs any more."""
@@ -74,10 +72,9 @@ class _Around:
         self._lane: Any = None
 
     def __enter__(self) -> None:
+        # A thread needs nothing here: the job before it has left its connections as a job should find them.
         if _is_on_loop():
             self._lane = self._hygiene._lanes.enter()
-        else:
-            self._hygiene.tidy()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -162,6 +159,8 @@ class _Fence:
 
 
 def _tidy(connection: BaseDatabaseWrapper) -> None:
+    # As Django does at every request; otherwise DEBUG would keep the queries of a worker's whole life.
+    connection.queries_log.clear()
     if connection.connection is None:
         return
     if connection.in_atomic_block or _is_left_open(connection) or _is_dead(connection):
@@ -219,8 +218,4 @@ def _is_dead(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _is_on_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    return asyncio._get_running_loop() is not None  # the public question answers "no" with an exception

@@ -4,7 +4,8 @@ The sender is the task backend's class, as Django's own backends have it. A rece
 and changes nothing.
 """
 
-from logging import DEBUG, ERROR, INFO, WARNING, Logger
+from collections.abc import Callable
+from logging import DEBUG, ERROR, INFO, WARNING, Handler, Logger
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,17 +19,21 @@ from django.utils.log import RequireDebugTrue
 
 __all__ = ["is_heard", "is_logged", "log_only", "send", "task_enqueued", "task_finished", "task_started"]
 
-_LOGGERS = {
-    id(task_enqueued): django_signals.log_task_enqueued,
-    id(task_started): django_signals.log_task_started,
-    id(task_finished): django_signals.log_task_finished,
+_LOGGERS: dict[Signal, Callable[..., None]] = {
+    task_enqueued: django_signals.log_task_enqueued,
+    task_started: django_signals.log_task_started,
+    task_finished: django_signals.log_task_finished,
 }
+_OWN = {signal: id(receiver) for signal, receiver in _LOGGERS.items()}
 
 
 def is_heard(signal: Signal) -> bool:
     """Whether anybody but Django's logger listens."""
-    own = id(_LOGGERS[id(signal)])
-    return any(entry[0][0] != own for entry in signal.receivers)
+    own = _OWN[signal]
+    for entry in signal.receivers:  # noqa: SIM110 - asked twice for every job, and any() costs twice as much
+        if entry[0][0] != own:
+            return True
+    return False
 
 
 def is_logged(signal: Signal, *, failed: bool = False) -> bool:
@@ -57,15 +62,21 @@ def log_only(
     """Tell Django's logger, if it is still connected, what it writes; for when `is_heard` says that nobody else is."""
     if is_logged(signal, failed=failed):
         told: Any = SimpleNamespace(id=job_id, task=task, status=status, backend=alias)
-        _LOGGERS[id(signal)](sender=sender, task_result=told)
+        _LOGGERS[signal](sender=sender, task_result=told)
 
 
 def _has_handler(level: int) -> bool:
     found: Logger | None = django_logger
     while found is not None:
         for handler in found.handlers:
-            only_debug = not settings.DEBUG and any(isinstance(entry, RequireDebugTrue) for entry in handler.filters)
-            if handler.level <= level and not only_debug:
+            if handler.level <= level and not _drops_everything(handler):
                 return True
         found = found.parent if found.propagate else None
+    return False
+
+
+def _drops_everything(handler: Handler) -> bool:
+    for entry in handler.filters:
+        if isinstance(entry, RequireDebugTrue):
+            return not settings.DEBUG
     return False
