@@ -48,20 +48,17 @@ class JobResult(ResultBase):  # type: ignore[misc]  # the stubs leave out that i
 
     existing: bool = field(default=False, compare=False)
 
-
-def make_result(**values: Any) -> JobResult:
-    """A result from values that are right already: arguments were normalised when they were stored."""
-    result = object.__new__(JobResult)
-    for name, value in values.items():
-        object.__setattr__(result, name, value)
-    return result
+    def __post_init__(self) -> None:
+        # Not normalised again, as Django's own class does: arguments were when they were stored, and rich ones are
+        # not to be.
+        return
 
 
 def new_result(
     job_id: str, enqueued_at: datetime, task: AnyTask, alias: str, args: list[Any], kwargs: dict[str, Any]
 ) -> JobResult:
     """The result of a job that was just sent."""
-    return make_result(
+    return JobResult(
         task=task,
         id=job_id,
         status=TaskResultStatus.READY,
@@ -74,8 +71,6 @@ def new_result(
         backend=alias,
         errors=[],
         worker_ids=[],
-        _return_value=None,
-        existing=False,
     )
 
 
@@ -97,9 +92,7 @@ def read_executions(shared: Shared, job: Job) -> list[Execution]:
 def result_of(shared: Shared, job: Job, executions: Sequence[Execution]) -> JobResult:
     """The result of a job and its attempts."""
     args, kwargs = _arguments(shared, job)
-    is_success = job.status is JobStatus.SUCCESS
-    value = shared.codecs.get(job.codec).decode(job.result) if is_success and job.result is not None else None
-    return make_result(
+    result = JobResult(
         task=stored_task(shared, job),
         id=job.id,
         status=status_of(job),
@@ -112,9 +105,12 @@ def result_of(shared: Shared, job: Job, executions: Sequence[Execution]) -> JobR
         backend=shared.settings.alias,
         errors=_errors(job, executions),
         worker_ids=[execution.worker_id for execution in executions],
-        _return_value=value,
         existing=job.existing,
     )
+    if job.status is JobStatus.SUCCESS and job.result is not None:
+        value = shared.codecs.get(job.codec).decode(job.result)
+        object.__setattr__(result, "_return_value", value)
+    return result
 
 
 def status_of(job: Job) -> TaskResultStatus:
