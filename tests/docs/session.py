@@ -42,6 +42,8 @@ def run_page(page: str) -> None:
         elif block.language == "console":
             for command in commands(block):
                 run_command(command)
+    if any(block.file and block.file.endswith("settings.py") for block in blocks(page)):
+        run_command("python manage.py check")  # what the page has the reader set is right
 
 
 def write(block: Block) -> None:

@@ -54,6 +54,14 @@ def test_the_options_of_an_alias():
     assert set(places) | set(defaults_in(SETTINGS["Workers"])) == backend_settings.KNOWN
 
 
+def test_the_settings_shown_are_right():
+    namespace = {}
+    exec(blocks("docs/reference/settings.md")[0].text, namespace)
+    parsed = backend_settings.parse("default", namespace["TASKS"]["default"]["OPTIONS"])
+    assert parsed.worker and parsed.tasks
+    assert not backend_settings.queue_problems("default", namespace["TASKS"]["default"]["QUEUES"])
+
+
 def test_what_the_settings_may_say_of_a_task():
     assert set(first_codes(SETTINGS["Options of tasks"])) == backend_settings.TASK_CHANGES
 

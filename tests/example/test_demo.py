@@ -50,6 +50,7 @@ def test_the_whole_story(tmp_path):
     assert "rolled back: 8." in told.stdout
 
 
+@pytest.mark.slow
 def test_it_can_be_told_again_in_the_same_place_and_touches_nothing_else_there(tmp_path):
     (tmp_path / "mail").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
