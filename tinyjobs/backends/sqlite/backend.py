@@ -7,6 +7,7 @@ caller's thread.
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any, Self
 
 from tinyjobs.backends.sql.backend import SqlBackend
@@ -16,12 +17,13 @@ from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite.connection import SqliteConnection, SqliteSettings, library_version
 from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check_path, is_in_memory, parse_url
 from tinyjobs.backends.sqlite.runners import OneConnection, StoreThread, ThreadConnections
-from tinyjobs.backends.sqlite.watch import FileWatch, Waiters
+from tinyjobs.backends.sqlite.watch import FileWatch, Waiter, Waiters
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.errors import ConfigurationError
 
 _PACKAGE = "tinyjobs.backends.sqlite"
-_SECOND_LOOKS = (0.0, 0.001, 0.004, 0.015)
+# How long after a hint the change counter is read again, and after that: a commit may have to reach the disk first.
+_SECOND_LOOKS = (0.001, 0.004, 0.015, 0.06, 0.25)
 
 
 class SQLiteBackend(SqlBackend):
@@ -58,8 +60,7 @@ class SQLiteBackend(SqlBackend):
         self._setup_lock = threading.Lock()
         self._is_set_up = False
         self._waiters = Waiters()
-        self._watch: FileWatch | None = None
-        self._seen_version = -1
+        self._watches: dict[asyncio.AbstractEventLoop, FileWatch] = {}
         shared = OneConnection(self._open()) if self.in_memory else None
         self._inline: Runner = shared or ThreadConnections(self._open)
         super().__init__(
@@ -87,9 +88,10 @@ class SQLiteBackend(SqlBackend):
 
     async def close(self) -> None:
         """Close every connection, also those of other threads."""
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        for watch in list(self._watches.values()):
+            watch.close()
+        self._watches.clear()
+        self._waiters.nudge()
         await self._runner.close()
         if self._inline is not self._runner:
             await self._inline.close()
@@ -99,34 +101,48 @@ class SQLiteBackend(SqlBackend):
         self._waiters.nudge()
 
     async def wait_for_jobs(self, timeout: float) -> bool:
-        """Wait for a nudge, or for a commit of somebody else's; a commit of our own wakes nobody."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + timeout
-        while (left := ends - loop.time()) > 0:
-            future: asyncio.Future[bool] = loop.create_future()
-            self._waiters.add(future)
-            try:
-                if self.in_memory:
-                    _, pending = await asyncio.wait([future], timeout=left)
-                    return not pending
-                self._watch = self._watch or FileWatch(self.path)
-                changed = await self._watch.wait(future, left)
-            finally:
-                was_nudged = future not in self._waiters
-                self._waiters.discard(future)
-            if was_nudged or (changed and await self._others_committed()):
-                return True
-        return False
+        """Wait for a nudge, or for a commit of somebody else's; a commit of our own wakes nobody.
 
-    async def _others_committed(self) -> bool:
-        # The file is written before the commit can be seen, so a commit may need a second look.
-        for pause in _SECOND_LOOKS:
-            await asyncio.sleep(pause)
-            version = await self._runner.run(_data_version, write=False)
-            if version != self._seen_version:
-                self._seen_version = version
+        What happened since the same task waited last counts as well.
+        """
+        waiter = self._waiters.mine()
+        if self.in_memory:
+            return await self._told(waiter, timeout)
+        watch = self._watches.get(waiter.loop) or self._open_watch(waiter.loop)
+        watch.join()
+        try:
+            return await self._told(waiter, timeout)
+        finally:
+            watch.leave()
+
+    def _open_watch(self, loop: asyncio.AbstractEventLoop) -> FileWatch:
+        for other in [other for other in self._watches if other.is_closed()]:
+            self._watches.pop(other).close()
+        watch = self._watches[loop] = FileWatch(self.path, partial(self._waiters.hint, loop))
+        return watch
+
+    async def _told(self, waiter: Waiter, timeout: float) -> bool:
+        ends = waiter.loop.time() + timeout
+        pauses: list[float] = []
+        must_look = False
+        while True:
+            if waiter.is_nudged:
+                waiter.is_nudged = False
                 return True
-        return False
+            if waiter.is_hinted:
+                waiter.is_hinted, must_look, pauses = False, True, list(_SECOND_LOOKS)
+            if must_look and await self._others_committed(waiter):
+                return True
+            left = ends - waiter.loop.time()
+            if left <= 0:
+                return False
+            # The file is written before the commit can be seen, so a commit may need a second look, or a fifth.
+            must_look = bool(pauses)
+            await waiter.wait(min(left, pauses.pop(0) if pauses else left))
+
+    async def _others_committed(self, waiter: Waiter) -> bool:
+        before, waiter.version = waiter.version, await self._runner.run(_data_version, write=False)
+        return waiter.version != before
 
     def hurry(self, deadline: float | None) -> None:
         """End every wait for the write lock by `deadline` (monotonic seconds); None: the busy timeout alone counts."""

@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import threading
+import weakref
 from collections.abc import Callable
 
 from tinyjobs.backends.sqlite.inotify import Inotify
@@ -19,132 +20,187 @@ logger = logging.getLogger("tinyjobs.sqlite")
 _GLANCE = 0.01
 
 
+class Waiter:
+    """Whoever waits for jobs, kept from one wait to the next, so that nothing told in between is lost.
+
+    `is_nudged`: a job was added in this process. `is_hinted`: the file may have changed. `version` is the store's
+    change counter as this waiter last saw it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.is_nudged = False
+        self.is_hinted = False
+        self.version = -1
+        self._future: asyncio.Future[None] | None = None
+
+    def nudge(self) -> None:
+        """Tell it of a job. Callable from any thread."""
+        if not self.is_nudged:
+            self.is_nudged = True
+            try:
+                self.loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:
+                # Its loop has ended; nobody waits there any more.
+                return
+
+    def hint(self) -> None:
+        """Tell it of a change of the file. On its own loop only."""
+        self.is_hinted = True
+        self._wake()
+
+    async def wait(self, seconds: float) -> None:
+        """Return when it was told something, or after that time."""
+        if self.is_nudged or self.is_hinted:
+            return
+        self._future = self.loop.create_future()
+        timer = self.loop.call_later(seconds, self._wake)
+        try:
+            await self._future
+        finally:
+            timer.cancel()
+            self._future = None
+
+    def _wake(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
 class Waiters:
-    """Those in this process who wait for a nudge. Safe from any thread."""
+    """Those in this process who wait for jobs, one for each asyncio task that does. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._futures: dict[asyncio.Future[bool], asyncio.AbstractEventLoop] = {}
+        self._waiters: weakref.WeakKeyDictionary[asyncio.Task[object], Waiter] = weakref.WeakKeyDictionary()
 
-    def add(self, future: "asyncio.Future[bool]") -> None:
-        """Have the future set to True by the next nudge. On the future's own loop."""
+    def mine(self) -> Waiter:
+        """The waiter of the running task."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("waiting for jobs needs an asyncio task")
         with self._lock:
-            self._futures[future] = future.get_loop()
-
-    def __contains__(self, future: object) -> bool:
-        return future in self._futures
-
-    def discard(self, future: "asyncio.Future[bool]") -> None:
-        """Forget the future."""
-        with self._lock:
-            self._futures.pop(future, None)
+            waiter = self._waiters.get(task)
+            if waiter is None:
+                waiter = self._waiters[task] = Waiter(task.get_loop())
+            return waiter
 
     def nudge(self) -> None:
-        """Wake everybody who waits."""
-        if not self._futures:
+        """Tell everybody of a job."""
+        if not self._waiters:
             return
         with self._lock:
-            waiting, self._futures = self._futures, {}
-        for future, loop in waiting.items():
-            try:
-                loop.call_soon_threadsafe(set_once, future)
-            except RuntimeError:
-                continue
+            waiters = list(self._waiters.values())
+        for waiter in waiters:
+            waiter.nudge()
 
-
-def set_once(future: "asyncio.Future[bool]") -> None:
-    """Set the future to True unless it is done."""
-    if not future.done():
-        future.set_result(True)
+    def hint(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell everybody on that loop, which is the running one, of a change of the file."""
+        with self._lock:
+            waiters = [waiter for waiter in self._waiters.values() if waiter.loop is loop]
+        for waiter in waiters:
+            waiter.hint()
 
 
 class FileWatch:
-    """Watches the `-wal` file of one database, on the loop that waits. `close` before the loop ends."""
+    """Watches the `-wal` file of one database on behalf of those who wait on one loop.
 
-    def __init__(self, path: str) -> None:
+    `changed` is called on that loop while at least one of them has joined. What happens while nobody has is told at
+    the next join.
+    """
+
+    def __init__(self, path: str, changed: Callable[[], None]) -> None:
         self._path = f"{path}-wal"
-        self._inotify: Inotify | None = None
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._members = 0
         self._is_armed = False
-        self._glance: tuple[int, int] | None = None
-        try:
-            inotify = Inotify()
-            if _hears(inotify, os.path.dirname(os.path.abspath(path))):
-                self._inotify = inotify
-            else:
-                inotify.close()
-        except OSError as error:
-            logger.debug("no inotify here, the file is looked at instead: %s", error)
+        self._state: tuple[int, int] | None = None
+        self._next_glance: asyncio.TimerHandle | None = None
+        self._inotify = _open_inotify(os.path.dirname(os.path.abspath(path)))
 
     @property
-    def is_notified(self) -> bool:
-        """Whether the system reports changes; if not, the file is looked at every 10 ms while somebody waits."""
-        return self._inotify is not None
+    def is_armed(self) -> bool:
+        """Whether the system reports changes of the file as it is now; if not, it is looked at every 10 ms."""
+        return self._is_armed
+
+    def join(self) -> None:
+        """Listen, on behalf of one more."""
+        self._members += 1
+        if self._members == 1:
+            self._listen()
+
+    def leave(self) -> None:
+        """One less; with nobody left nothing is done."""
+        self._members -= 1
+        if self._members == 0:
+            self._deafen()
 
     def close(self) -> None:
         """Let go of the watch."""
+        inotify, self._inotify, self._is_armed = self._inotify, None, False
+        if inotify is not None:
+            inotify.close()
+
+    def _listen(self) -> None:
+        if self._inotify is not None and (self._is_armed or self._arm(self._inotify)):
+            self._loop.add_reader(self._inotify.descriptor, self._read)
+        else:
+            self._glance()
+
+    def _deafen(self) -> None:
+        if self._next_glance is not None:
+            self._next_glance.cancel()
+            self._next_glance = None
         if self._inotify is not None:
-            self._inotify.close()
-            self._inotify = None
+            self._loop.remove_reader(self._inotify.descriptor)
 
-    async def wait(self, future: "asyncio.Future[bool]", timeout: float) -> bool:
-        """Wait until the file changed or `future` is set by somebody else; False: `timeout` seconds went by."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(timeout, _expire, future)
-        stop = self._notify(loop, future) if self._arm() else self._look_again(loop, future)
+    def _arm(self, inotify: Inotify) -> bool:
         try:
-            return await future
-        finally:
-            stop()
-            timer.cancel()
-
-    def _arm(self) -> bool:
-        if self._inotify is None:
+            inotify.watch(self._path)
+        except OSError:
+            # No -wal yet, or no longer: look at the file until there is one.
             return False
-        if not self._is_armed:
-            try:
-                self._inotify.watch(self._path)
-            except OSError:
-                # No -wal yet, or no longer: look at the file until there is one.
-                return False
-            self._is_armed = True
+        self._is_armed = True
+        # Whatever was written before this moment was not reported.
+        self._changed()
         return True
 
-    def _notify(self, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[bool]") -> Callable[[], None]:
-        inotify = self._inotify
-        if inotify is None:
-            raise RuntimeError("the watch was closed while somebody waited on it")
+    def _read(self) -> None:
+        if self._inotify is None:
+            return
+        seen, ended = self._inotify.read()
+        if ended:
+            # Deleted or replaced: the watch went with the old file.
+            self._is_armed = False
+            self._deafen()
+            self._listen()
+        if seen:
+            self._changed()
 
-        def readable() -> None:
-            seen, ended = inotify.read()
-            if ended:
-                self._is_armed = False
-            if seen:
-                set_once(future)
+    def _glance(self) -> None:
+        self._next_glance = None
+        state = _state_of(self._path)
+        if state != self._state:
+            self._state = state
+            self._changed()
+            if self._inotify is not None and self._arm(self._inotify):
+                self._loop.add_reader(self._inotify.descriptor, self._read)
+                return
+        self._next_glance = self._loop.call_later(_GLANCE, self._glance)
 
-        loop.add_reader(inotify.descriptor, readable)
-        return lambda: _no_answer(loop.remove_reader(inotify.descriptor))
 
-    def _look_again(self, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[bool]") -> Callable[[], None]:
-        handle: asyncio.TimerHandle | None = None
-
-        def glance() -> None:
-            nonlocal handle
-            now = self._state()
-            if now != self._glance:
-                self._glance = now
-                set_once(future)
-            else:
-                handle = loop.call_later(_GLANCE, glance)
-
-        glance()
-        return lambda: handle.cancel() if handle else None
-
-    def _state(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size
+def _open_inotify(folder: str) -> Inotify | None:
+    """An instance that is known to hear of writes in that folder, or None."""
+    try:
+        inotify = Inotify()
+    except OSError as error:
+        logger.debug("no inotify here, the file is looked at instead: %s", error)
+        return None
+    if _hears(inotify, folder):
+        return inotify
+    inotify.close()
+    logger.debug("inotify hears nothing in %s, the file is looked at instead", folder)
+    return None
 
 
 def _hears(inotify: Inotify, folder: str) -> bool:
@@ -166,10 +222,9 @@ def _hears(inotify: Inotify, folder: str) -> bool:
         inotify.read()
 
 
-def _expire(future: "asyncio.Future[bool]") -> None:
-    if not future.done():
-        future.set_result(False)
-
-
-def _no_answer(_: object) -> None:
-    return None
+def _state_of(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
