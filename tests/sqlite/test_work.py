@@ -57,8 +57,8 @@ CLAIMS = {
     "the busiest queue": {"queues": ("queue0",)},
     "three queues": {"queues": ("queue0", "queue4", "queue8")},
     "all queues": {},
-    "one queue, with room": {"queues": ("queue3",), "room": Room(frozenset({"shop.tasks.a"}), 3)},
-    "all queues, with room": {"room": Room(frozenset({"shop.tasks.a", "shop.tasks.b"}), 3)},
+    "one queue, with room": {"queues": ("queue3",), "room": Room(frozenset({"shop.tasks.a"}), 3, ahead=100)},
+    "all queues, with room": {"room": Room(frozenset({"shop.tasks.a", "shop.tasks.b"}), 3, ahead=100)},
 }
 
 
@@ -71,8 +71,8 @@ def test_a_claim_of_ten(large_store, small_store, which):
     if "room" not in which:
         assert many <= 2 * few, f"{many} steps instead of {few}"
     else:
-        # To find other jobs behind those of a full room a claim reads on: 256 jobs further in each queue, no more.
-        heads = (10 + 256) * len(CLAIMS[which].get("queues") or QUEUES)
+        # To find other jobs behind those of a full room a claim looks ahead, as far as it is told to in each queue.
+        heads = CLAIMS[which]["room"].ahead * len(CLAIMS[which].get("queues") or QUEUES)
         assert many <= 120 * heads, f"{many} steps for {heads} heads"
 
 

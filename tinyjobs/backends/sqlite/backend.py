@@ -48,7 +48,7 @@ class SQLiteBackend(SqlBackend):
         options = SqliteOptions.parse(
             prefix=prefix, busy_timeout=busy_timeout, synchronous=synchronous, returning=returning, library=library
         )
-        self.path = check_path(path)
+        self.path = path = check_path(path)
         self.in_memory = is_in_memory(path)
         # Waiting for a lock is real time, also for an app whose clock stands still.
         self._settings = SqliteSettings(

@@ -75,8 +75,9 @@ class SqliteConnection:
 
     def prepare(self, *, memory: bool = False) -> None:
         """Set what a connection needs; switch the file to WAL unless it is in memory."""
-        self._now(f"PRAGMA synchronous = {self._settings.synchronous}")
-        self._now("PRAGMA foreign_keys = ON")
+        # Each reads the file's header, which somebody else may be about to change.
+        self._patiently(f"PRAGMA synchronous = {self._settings.synchronous}")
+        self._patiently("PRAGMA foreign_keys = ON")
         if not memory:
             ((mode,),) = self._patiently("PRAGMA journal_mode")
             if mode.lower() != "wal":

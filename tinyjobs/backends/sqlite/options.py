@@ -3,6 +3,7 @@
 Knows nothing of connections. Values of a URL's query are texts and are read as what they spell.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -76,12 +77,12 @@ def parse_url(url: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]
 
 
 def check_path(path: object) -> str:
-    """A path that names one database for all of its connections."""
+    """A path that names one database for all of its connections, also after the process changed its folder."""
     if not isinstance(path, str) or not path:
         raise ConfigurationError(f"{path!r} names no SQLite file.")
     if "\0" in path:
         raise ConfigurationError(f"{path!r}: a file name cannot hold a NUL character.")
-    return path
+    return path if path.startswith("file:") or path == ":memory:" else os.path.abspath(path)
 
 
 def is_in_memory(path: str) -> bool:
