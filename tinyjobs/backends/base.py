@@ -85,6 +85,13 @@ class Backend(Protocol):
         """Apply each outcome whose claim still holds, and make the claim, in one transaction if the store has them."""
         ...
 
+    def record_now(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded | None:
+        """The same in the calling thread, if that takes no waiting at all; None: nothing was done, use `record`.
+
+        For a worker whose event loop has nothing else to do: it saves the way to another thread and back.
+        """
+        ...
+
     async def heartbeat(self, held: Sequence[Held], lease: float) -> Collection[Held]:
         """Lengthen the leases still held to `lease` seconds from now; the ones it renewed."""
         ...
@@ -209,6 +216,10 @@ class BaseBackend(ABC):
     @abstractmethod
     async def record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None = None) -> Recorded:
         """See `Backend.record`."""
+
+    def record_now(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded | None:
+        """Never possible by default."""
+        return None
 
     @abstractmethod
     async def heartbeat(self, held: Sequence[Held], lease: float) -> Collection[Held]:

@@ -28,6 +28,11 @@ class CoroutineExecutor:
         """Slots without a running call."""
         return self._slots - len(self._tasks)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs."""
+        return not self._tasks
+
     def running(self) -> list[Call]:
         """The calls under way."""
         return list(self._tasks.values())

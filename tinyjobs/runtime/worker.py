@@ -80,6 +80,8 @@ class Worker:
         self.engine = engine
         self.settings = settings or WorkerSettings()
         self.worker_id = make_worker_id()
+        #: Whether the event loop serves this worker alone; `drive` says so.
+        self.owns_loop = False
         self._parts: _Parts | None = None
         # Plain flags, since a signal handler sets them: an Event's lock could be held by what the signal interrupted.
         self._is_stopping = False
@@ -183,6 +185,12 @@ class Worker:
 
     async def _write(self, parts: _Parts, group: Sequence[Conclusion], request: ClaimRequest | None) -> Recorded:
         outcomes = [conclusion.outcome for conclusion in group]
+        if self.owns_loop and parts.coroutines.is_idle:
+            # Nobody else waits on this loop, so the write may block it and save two changes of thread.
+            recorded = self.engine.store.record_now(outcomes, request)
+            if recorded is not None:
+                await self.engine.clock.sleep(0)
+                return recorded
         return await self.engine.store.record(outcomes, request)
 
     def _request(self, parts: _Parts) -> ClaimRequest | None:
@@ -380,6 +388,7 @@ def drive(worker: Worker) -> WorkerReport:
     One that leaves the signals to its caller is stopped by a Ctrl-C all the same, and `KeyboardInterrupt` is raised
     once it has ended; likewise by an exception that a handler of the caller's raises.
     """
+    worker.owns_loop = True
     if worker.settings.handle_signals:
         with StopSignals(worker.stop, worker.force):
             return run_to_end(worker.run())

@@ -7,11 +7,13 @@ caller's thread.
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
 
+from tinyjobs.backends.sql import consume
 from tinyjobs.backends.sql.backend import SqlBackend
-from tinyjobs.backends.sql.connection import Runner
+from tinyjobs.backends.sql.connection import Connection, Runner
 from tinyjobs.backends.sql.layout import install
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite.connection import SqliteConnection, SqliteSettings, library_version
@@ -19,7 +21,9 @@ from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check
 from tinyjobs.backends.sqlite.runners import OneConnection, StoreThread, ThreadConnections
 from tinyjobs.backends.sqlite.watch import FileWatch, Waiter, Waiters
 from tinyjobs.core.clock import Clock, SystemClock
-from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.errors import ConfigurationError, DataRefusedError, StoreBusyError
+from tinyjobs.core.job import ClaimRequest, Recorded
+from tinyjobs.core.transitions import Outcome
 
 _PACKAGE = "tinyjobs.backends.sqlite"
 # How long after a hint the change counter is read again, and after that: a commit may have to reach the disk first.
@@ -63,9 +67,10 @@ class SQLiteBackend(SqlBackend):
         self._watches: dict[asyncio.AbstractEventLoop, FileWatch] = {}
         shared = OneConnection(self._open()) if self.in_memory else None
         self._inline: Runner = shared or ThreadConnections(self._open)
+        self._own = shared or StoreThread(self._open, name=f"tinyjobs-sqlite-{path.rpartition('/')[2]}")
         super().__init__(
             Statements(_PACKAGE, options.prefix),
-            shared or StoreThread(self._open, name=f"tinyjobs-sqlite-{path.rpartition('/')[2]}"),
+            self._own,
             clock=clock or SystemClock(),
             returning=options.returning,
         )
@@ -85,6 +90,19 @@ class SQLiteBackend(SqlBackend):
     def inline(self) -> Self:
         """The twin for synchronous callers: every thread its own connection, nothing suspends."""
         return self.on(self._inline)
+
+    def record_now(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded | None:
+        """On the store's own connection, when neither it nor the file's lock is in use."""
+
+        async def verb(connection: Connection) -> Recorded:
+            return await consume.record_and_claim(
+                self.statements, connection, outcomes, request, self.clock, returning=self.returning
+            )
+
+        try:
+            return self._own.run_now(verb)
+        except (StoreBusyError, DataRefusedError):
+            return None
 
     async def close(self) -> None:
         """Close every connection, also those of other threads."""

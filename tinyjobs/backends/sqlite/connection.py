@@ -7,9 +7,10 @@ way: closing such a descriptor would drop this process's own locks.
 import sqlite3
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any
 
 from tinyjobs.backends.sql.connection import Parameters, Row, Verb
@@ -18,8 +19,9 @@ from tinyjobs.backends.sqlite.errors import is_busy, translate
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.errors import StoreBusyError
 
-# SQLite's own wait cannot be interrupted, so it is taken in slices and the end of our patience looked at in between.
-_SLICE_MS = 100
+# SQLite's own wait cannot be interrupted or cut, so it is never used: a locked file is tried again after these pauses,
+# the last of them over and over, until the end of our patience.
+_PAUSES = (0.001, 0.002, 0.005, 0.01)
 # The longest time a worker's writer leaves the lock to others between two of its transactions.
 _LONGEST_REST = 0.005
 # For how many seconds after somebody else's commit a writer reckons with company.
@@ -57,7 +59,7 @@ class SqliteConnection:
         try:
             self._raw = sqlite3.connect(
                 settings.path,
-                timeout=_SLICE_MS / 1000,
+                timeout=0,
                 isolation_level=None,
                 check_same_thread=False,
                 uri=settings.uri,
@@ -69,6 +71,7 @@ class SqliteConnection:
         self._verb: Coroutine[Any, Any, Any] | None = None
         #: Whether write transactions leave the lock to others for as long as they held it; for a worker's writer.
         self.gives_way = False
+        self._waits = True
         self._off_until = 0.0
         self._others_until = 0.0
         self._version = -1
@@ -102,6 +105,15 @@ class SqliteConnection:
             return await coroutine
         finally:
             self._verb = before
+
+    @contextmanager
+    def without_waiting(self) -> Generator[None]:
+        """Raise `StoreBusyError` at once in this block where the lock would have to be waited for."""
+        self._waits = False
+        try:
+            yield
+        finally:
+            self._waits = True
 
     def data_version(self) -> int:
         """A number that changes when another connection committed to the file. Reads only."""
@@ -164,6 +176,8 @@ class SqliteConnection:
         if not self.gives_way or self._off_until >= self._others_until:
             return
         if (rest := self._off_until - self._settings.clock.monotonic()) > 0:
+            if not self._waits:
+                raise StoreBusyError(f"{self._settings.path}: the lock is left to others for a moment.")
             threading.Event().wait(rest)
 
     @property
@@ -185,16 +199,16 @@ class SqliteConnection:
             raise translate(error, self._settings.path) from error
 
     def _patiently(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """Run a statement, waiting for the lock in slices up to the busy timeout or the store's deadline."""
+        """Run a statement, waiting for the lock up to the busy timeout or the store's deadline."""
         began = self._settings.clock.monotonic()
+        pauses = chain(_PAUSES, repeat(_PAUSES[-1]))
         with self._lock:
             while True:
                 try:
                     return self._now(sql, parameters)
                 except StoreBusyError:
-                    if self._in_transaction:
+                    if self._in_transaction or not self._waits:
                         raise
                     if self._settings.clock.monotonic() >= self._settings.patience_ends(began):
                         raise
-                    # Some answers of "locked" come at once rather than after SQLite's own wait.
-                    threading.Event().wait(0.002)
+                    threading.Event().wait(next(pauses))

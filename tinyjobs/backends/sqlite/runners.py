@@ -15,7 +15,7 @@ from typing import Any
 
 from tinyjobs.backends.sql.connection import Connection, Verb
 from tinyjobs.backends.sqlite.connection import SqliteConnection
-from tinyjobs.core.errors import StoreUnavailableError
+from tinyjobs.core.errors import StoreBusyError, StoreUnavailableError
 from tinyjobs.core.inline import finish
 
 # Connections that a forked child found already open. SQLite forbids to use them there and even to close them, so they
@@ -84,6 +84,11 @@ class OneConnection:
         with self._lock:
             return finish(self._connection.perform(verb))
 
+    def run_now[T](self, verb: Verb[T]) -> T:
+        """Run the verb here and now."""
+        with self._lock:
+            return finish(self._connection.perform(verb))
+
     async def close(self) -> None:
         """Close it, and with it the store."""
         with self._lock:
@@ -107,6 +112,7 @@ class StoreThread:
     def _begin(self) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
 
@@ -116,6 +122,21 @@ class StoreThread:
         future: asyncio.Future[T] = loop.create_future()
         self._submit(_Call(verb, loop, future))
         return await future
+
+    def run_now[T](self, verb: Verb[T]) -> T:
+        """Run the verb in the calling thread, on the store's own connection.
+
+        Raises `StoreBusyError` at once, with nothing done, where that would mean to wait: for the connection, or for
+        the file's lock.
+        """
+        connection = self._connection
+        if connection is None or self._process != os.getpid() or not self._turn.acquire(blocking=False):
+            raise StoreBusyError("The store's connection is in use.")
+        try:
+            with connection.without_waiting():
+                return finish(connection.perform(verb))
+        finally:
+            self._turn.release()
 
     async def close(self) -> None:
         """Let the thread finish what it was given, close its connection and end."""
@@ -150,7 +171,8 @@ class StoreThread:
             try:
                 connection = self._connection = self._connection or self._open()
                 connection.gives_way = True
-                value = finish(connection.perform(call.verb))
+                with self._turn:
+                    value = finish(connection.perform(call.verb))
             except BaseException as error:
                 # Whatever it was belongs to the caller.
                 call.answer(error=error)
