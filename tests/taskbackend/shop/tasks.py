@@ -208,3 +208,8 @@ def _lane():
 @task
 async def alane():
     return await sync_to_async(_lane)()
+
+
+@task
+def name_of_order(name):
+    return Order.objects.get(name=name).pk
