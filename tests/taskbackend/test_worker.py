@@ -19,8 +19,9 @@ from tests.taskbackend.shop.models import Order
 from tinyjobs.core.errors import ConfigurationError, SchemaMissingError, WorkerLost
 from tinyjobs.core.job import Job as JobRecord
 from tinyjobs.models import Job
+from tinyjobs.runtime.driving import run_worker
 from tinyjobs.runtime.settings import WorkerSettings
-from tinyjobs.runtime.worker import Worker, run_worker
+from tinyjobs.runtime.worker import Worker
 from tinyjobs.taskbackend.hygiene import KEPT, Hygiene
 from tinyjobs.taskbackend.working import backend_of, open_engine, open_store, worker_settings
 

@@ -31,7 +31,8 @@ from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
 from tinyjobs.runtime.settings import WorkerSettings
-from tinyjobs.runtime.worker import Worker, WorkerReport, drive
+from tinyjobs.runtime.driving import drive
+from tinyjobs.runtime.worker import Worker, WorkerReport
 
 
 class TaskDecorator(Protocol):

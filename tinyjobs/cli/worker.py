@@ -4,7 +4,6 @@ A stop may be asked for at any moment, from the first import to the last line. N
 more than the jobs: output that cannot be written is dropped.
 """
 
-import asyncio
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from tinyjobs.cli.stopping import StopRequest
 from tinyjobs.cli.target import Target
 from tinyjobs.core.errors import SchemaMissingError, StoreBusyError
 from tinyjobs.core.inline import finish
+from tinyjobs.runtime.ownloop import run_to_end
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.worker import Worker, WorkerReport
 
@@ -48,7 +48,8 @@ def work(open_target: Callable[[], Target], options: Options, console: Console, 
         worker = target.worker(settings)
         print_banner(target, worker, console)
         stop.attach(worker)
-        report = asyncio.run(_run(worker, target))
+        worker.owns_loop = True
+        report = run_to_end(_run(worker, target))
     finally:
         target.close()
     console.say(last_line(report, settings))

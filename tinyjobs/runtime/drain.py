@@ -22,7 +22,7 @@ from tinyjobs.executors.thread import run_call
 from tinyjobs.runtime.attempt import Conclusion, conclude, hand_back, prepare
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import tell_now
-from tinyjobs.runtime.worker import make_worker_id
+from tinyjobs.runtime.identity import make_worker_id
 
 #: A drain's job is leased for this long and the lease renewed at a third of it by `LeaseRenewal`.
 LEASE = 60.0

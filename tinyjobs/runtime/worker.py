@@ -7,10 +7,6 @@ while the outcomes that end meanwhile collect for the next.
 
 import asyncio
 import logging
-import os
-import secrets
-import signal
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +19,13 @@ from tinyjobs.executors.thread import ThreadExecutor
 from tinyjobs.runtime.attempt import Conclusion, conclude, hand_back, prepare
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
+from tinyjobs.runtime.identity import make_worker_id
 from tinyjobs.runtime.idle import Idler, Look
 from tinyjobs.runtime.leases import LeaseKeeper
 from tinyjobs.runtime.lookahead import Lookahead
-from tinyjobs.runtime.ownloop import run_to_end
 from tinyjobs.runtime.recorder import Recorder
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.shutdown import LEAST_TIMEOUT, Shutdown
-from tinyjobs.runtime.signals import StopSignals
 from tinyjobs.runtime.slots import capacity
 from tinyjobs.runtime.unknown import UnknownTasks
 from tinyjobs.runtime.upkeep import Upkeep
@@ -50,11 +45,6 @@ class WorkerReport:
     retried: int = 0
     left_delayed: int = 0
     forced: bool = False
-
-
-def make_worker_id() -> str:
-    """A fresh identity: host and process for people, and a random part, since both come back after a restart."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 @dataclass(slots=True)
@@ -375,34 +365,3 @@ class Worker:
         delay = self._trouble.failed()
         if not self._is_stopping:
             await parts.idler.pause(delay)
-
-
-def run_worker(engine: Engine, settings: WorkerSettings | None = None) -> WorkerReport:
-    """Run a worker in this thread; see `drive`."""
-    return drive(Worker(engine, settings))
-
-
-def drive(worker: Worker) -> WorkerReport:
-    """Run a worker on an event loop of its own; on the main thread it owns SIGINT and SIGTERM until it returns.
-
-    One that leaves the signals to its caller is stopped by a Ctrl-C all the same, and `KeyboardInterrupt` is raised
-    once it has ended; likewise by an exception that a handler of the caller's raises.
-    """
-    worker.owns_loop = True
-    if worker.settings.handle_signals:
-        with StopSignals(worker.stop, worker.force):
-            return run_to_end(worker.run())
-    raised: list[BaseException] = []
-
-    def leave(error: BaseException) -> None:
-        raised.append(error)
-        worker.stop()
-
-    has_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with StopSignals(worker.stop, worker.force, [signal.SIGINT] if has_default else []) as signals:
-        report = run_to_end(worker.run(), leave)
-    if raised:
-        raise raised[0]
-    if signals.presses:
-        raise KeyboardInterrupt
-    return report

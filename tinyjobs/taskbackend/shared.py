@@ -18,11 +18,12 @@ from django.utils.connection import ConnectionDoesNotExist
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend
 from tinyjobs.backends.sql.backend import SqlBackend
-from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.inline import finish
+from tinyjobs.taskbackend.clock import current_clock, set_clock
 from tinyjobs.taskbackend.connection import DjangoRunner, Translate
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, option_path, unknown_option
@@ -32,7 +33,6 @@ from tinyjobs.taskbackend.vendors import Vendor, find_vendor, supported
 _lock = threading.RLock()
 _shared: dict[str, "Shared"] = {}
 _parsed: dict[str, tuple[object, BackendSettings | SettingsProblems]] = {}
-_clock: Clock = SystemClock()
 
 
 class JoinedStore(SqlBackend):
@@ -55,15 +55,23 @@ class Shared:
     argument_checks: dict[Any, Any] = field(default_factory=dict)
     #: Made from settings that no longer hold: whoever kept it asks again.
     is_stale: bool = False
+    _home: Backend | None = None
 
     @cached_property
     def vendor(self) -> Vendor | None:
         """The kind of the Django database jobs are in; None for a store of its own."""
         return None if self.settings.database is None else vendor_of(self.settings)
 
-    @cached_property
+    @property
     def home(self) -> Backend:
-        """The store itself; for a Django database what runs on Django's connections."""
+        """The store itself; for a Django database what runs on Django's connections. One, whoever asks first."""
+        if self._home is None:
+            with _lock:
+                if self._home is None:
+                    self._home = self._open()
+        return self._home
+
+    def _open(self) -> Backend:
         settings = self.settings
         if settings.database is None:
             return open_url(settings, self.clock)
@@ -127,7 +135,7 @@ def shared_for(settings: BackendSettings) -> Shared:
         if found is None or found.settings != settings:
             if found is not None:
                 found.is_stale = True
-            found = _shared[settings.alias] = Shared(settings, _clock)
+            found = _shared[settings.alias] = Shared(settings, current_clock())
         return found
 
 
@@ -174,14 +182,8 @@ def usable(alias: str, params: Mapping[str, Any]) -> Shared:
 
 def use_clock(clock: Clock | None) -> None:
     """Have every alias tell time by `clock` (None: by the machine's) from here on. For tests."""
-    global _clock
-    _clock = clock or SystemClock()
+    set_clock(clock)
     forget()
-
-
-def current_clock() -> Clock:
-    """The clock that all aliases tell time by."""
-    return _clock
 
 
 def forget(**_signal: Any) -> None:

@@ -18,9 +18,9 @@ from django.tasks import Task as DjangoTask
 from django.tasks.base import DEFAULT_TASK_PRIORITY
 from django.utils.module_loading import import_string
 
-from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import UnsupportedCapabilityError
 from tinyjobs.core.options import Backoff, JobOptions, TaskOptions, refuse_not_built
+from tinyjobs.taskbackend.clock import current_clock
 from tinyjobs.taskbackend.typed import AnyContext, AnyResult, AnyTask, TaskBase
 
 #: Names that later releases will use on a task.
@@ -184,7 +184,7 @@ def settle_run_after(task: AnyTask) -> None:
     """Make an instant of a `run_after` that was given as a timedelta, in the form that `USE_TZ` asks for."""
     delay: object = task.run_after
     if isinstance(delay, timedelta):
-        now = datetime.fromtimestamp(SystemClock().now(), UTC if settings.USE_TZ else None)
+        now = datetime.fromtimestamp(current_clock().now(), UTC if settings.USE_TZ else None)
         object.__setattr__(task, "run_after", now + delay)
 
 
