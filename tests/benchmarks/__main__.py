@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,12 +84,10 @@ def sizes(given: argparse.Namespace) -> Sizes:
     )
 
 
-def measure(rows: list[plan.Row], runner: Runner, pairs: int, tell: Callable[[str], None]) -> list[Outcome]:
-    outcomes = []
+def measure(rows: list[plan.Row], runner: Runner, pairs: int, tell: Callable[[str], None]) -> Iterator[Outcome]:
     for number, row in enumerate(rows, 1):
         tell(f"row {number} of {len(rows)}: {row.title}")
-        outcomes.append(runner.compare(row, pairs, tell))
-    return outcomes
+        yield runner.compare(row, pairs, tell)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -114,16 +112,22 @@ def main(arguments: list[str] | None = None) -> int:
     def tell(text: str) -> None:
         print(f"{time.monotonic() - begun:6.0f} s {text}", file=sys.stderr, flush=True)
 
+    out = given.out or given.cache / "results" / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    outcomes: list[Outcome] = []
+    told: list[str] = []
     try:
-        outcomes = measure(rows, runner, pairs, tell)
+        # Kept after every row: a run takes half an hour, and one that is interrupted has told something too.
+        for outcome in measure(rows, runner, pairs, tell):
+            outcomes.append(outcome)
+            told = table.lines(outcomes, host, runner.runs, {"pairs": pairs, **asdict(size)})
+            table.keep(out, told, outcomes, host, runner.runs)
+    except KeyboardInterrupt:
+        tell(f"interrupted after {len(outcomes)} of {len(rows)} rows")
     finally:
         runner.close()
-    told = table.lines(outcomes, host, runner.runs, {"pairs": pairs, **asdict(size)})
-    out = given.out or given.cache / "results" / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
-    table.keep(out, told, outcomes, host, runner.runs)
     print("\n".join(told))
     print(f"\nKept in {out}.", file=sys.stderr)
-    if any(outcome.failures for outcome in outcomes):
+    if len(outcomes) < len(rows) or any(outcome.failures for outcome in outcomes):
         return 1
     return 1 if given.strict and table.missed(outcomes) else 0
 
