@@ -212,9 +212,12 @@ def _is_dead(connection: BaseDatabaseWrapper) -> bool:
     """Whether the job closed the driver's connection behind Django's back."""
     raw: Any = connection.connection
     try:
-        return bool(getattr(raw, "closed", False)) or getattr(raw, "in_transaction", None) is ...
-    except Exception:  # sqlite3 answers questions to a closed connection with an error
+        if getattr(raw, "closed", False):  # psycopg
+            return True
+        getattr(raw, "in_transaction", None)  # sqlite3 answers questions to a closed connection with an error
+    except Exception:
         return True
+    return False
 
 
 def _is_on_loop() -> bool:
