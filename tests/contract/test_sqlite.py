@@ -14,7 +14,6 @@ from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.inline import finish
 from tinyjobs.testing import BackendContract
 
-
 # Hundreds of files are opened and closed; where the memory can hold them, none of that waits for a disk.
 QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
