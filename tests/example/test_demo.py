@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +15,11 @@ from tests.house.source import ROOT
 EXAMPLE = ROOT / "example_project"
 
 
-def run(project: Path, var: Path, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run a command of a copy of the project, and fail if it leaves a process behind."""
+def start(project: Path, var: Path, *command: str) -> "subprocess.Popen[str]":
+    """Start a command of a copy of the project, in a group of its own, so that what is left of it can be told."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment["SHOP_VAR"] = str(var)
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, str(project / "manage.py"), *command],
         cwd=var,
         env=environment,
@@ -26,8 +27,13 @@ def run(project: Path, var: Path, *command: str, timeout: float = 120) -> subpro
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # a group of its own, so that what is left of it can be told
+        start_new_session=True,
     )
+
+
+def run(project: Path, var: Path, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a command of a copy of the project, and fail if it leaves a process behind."""
+    process = start(project, var, *command)
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -58,6 +64,20 @@ def test_it_can_be_told_again_in_the_same_place_and_touches_nothing_else_there(t
         told = run(EXAMPLE, tmp_path, "demo")
         assert told.returncode == 0, told.stdout + told.stderr
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_takes_its_worker_along(tmp_path, number):
+    demo = start(EXAMPLE, tmp_path, "demo")
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if line.startswith("A first worker starts"):
+            break
+    demo.send_signal(number)
+    demo.communicate(timeout=60)
+    assert demo.returncode != 0
+    with pytest.raises(ProcessLookupError):
+        os.killpg(demo.pid, 0)
 
 
 BREAKS = {
