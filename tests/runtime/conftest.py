@@ -51,10 +51,11 @@ class Bench:
         self._ids = IdSource()
         self._options = engine
         self.codecs = CodecRegistry()
+        self.random = Random(1)
         finish(store.inline().setup())
 
     def engine(self, store: Any = None, **options: Any) -> Engine:
-        values = {"random": Random(1), "codecs": self.codecs, "hooks": self.hooks, "clock": self.clock}
+        values = {"random": self.random, "codecs": self.codecs, "hooks": self.hooks, "clock": self.clock}
         return Engine(store=store or self.store, catalogue=self.tasks, **(values | self._options | options))
 
     def task(self, name: str, function: Callable[..., Any], **options: Any) -> TaskSpec:

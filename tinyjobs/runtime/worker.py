@@ -8,6 +8,7 @@ while the outcomes that end meanwhile collect for the next.
 import asyncio
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -80,7 +81,8 @@ class Worker:
         self._hungry = True
         self._left_some = False
         self._lookahead = Lookahead(engine.clock.monotonic)
-        self._trouble = Backoff()
+        # By what cannot be done with the store: each kind is told of once when it begins and once when it is over.
+        self._troubles: defaultdict[str, Backoff] = defaultdict(Backoff)
 
     def stop(self) -> None:
         """Ask for a clean stop, from any thread. Before `run`, that run returns at once."""
@@ -134,7 +136,9 @@ class Worker:
                 try:
                     left = await self._pass(parts)
                 except Exception as error:
-                    await self._pause_after(parts, error)
+                    await self._pause_after(parts, "worked on", error)
+                else:
+                    self._note_answer("worked on")
             await self._wind_down(parts)
         finally:
             await self._dismantle(parts)
@@ -144,15 +148,26 @@ class Worker:
         """Wait until there is something to do, and do it. A number: the store is empty, and that many wait."""
         can_claim = self._capacity(parts)[0] > 0
         if not len(parts.recorder) and not (self._hungry and can_claim):
-            seen = await parts.idler.wait(can_claim=can_claim)
-            if seen is not Look.NONE:
-                self._note_answer()
-            if seen is Look.WORK:
-                self._hungry = True
-            elif seen is Look.NOTHING and self.settings.until_empty and not len(parts.recorder) and not self._held():
-                return await self._left_if_empty()
+            try:
+                left = await self._wait(parts, can_claim)
+            except Exception as error:
+                await self._pause_after(parts, "read", error)
+                return None
+            if left is not None:
+                return left
         await self._turn(parts)
         return None
+
+    async def _wait(self, parts: _Parts, can_claim: bool) -> int | None:
+        left = None
+        seen = await parts.idler.wait(can_claim=can_claim)
+        if seen is Look.WORK:
+            self._hungry = True
+        elif seen is Look.NOTHING and self.settings.until_empty and not len(parts.recorder) and not self._held():
+            left = await self._left_if_empty()
+        if seen is not Look.NONE:
+            self._note_answer("read")
+        return left
 
     async def _turn(self, parts: _Parts) -> None:
         """Record what ended and claim what comes next, then start it."""
@@ -164,9 +179,9 @@ class Worker:
             recorded = await self._write(parts, group, request)
         except Exception as error:
             parts.recorder.put_back(group, in_doubt=True)
-            await self._pause_after(parts, error)
+            await self._pause_after(parts, "written", error)
             return
-        self._note_answer()
+        self._note_answer("written")
         try:
             await parts.recorder.settle(group, recorded)
         finally:
@@ -352,16 +367,16 @@ class Worker:
             self._parts.coroutines.cut()
             self._parts.idler.wake()
 
-    def _note_answer(self) -> None:
-        if self._trouble.succeeded():
-            logger.info("the store answers again")
+    def _note_answer(self, done: str) -> None:
+        if self._troubles[done].succeeded():
+            logger.info("the store can be %s again", done)
 
-    async def _pause_after(self, parts: _Parts, error: Exception) -> None:
+    async def _pause_after(self, parts: _Parts, done: str, error: Exception) -> None:
         self.engine.hooks.report("worker", error)
-        if self._trouble.failures == 0:
+        if self._troubles[done].failures == 0:
             expected = is_transient(error)
             level = logging.WARNING if expected else logging.ERROR
-            logger.log(level, "the store does not answer, trying again: %s", error, exc_info=not expected)
-        delay = self._trouble.failed()
+            logger.log(level, "the store cannot be %s, trying again: %s", done, error, exc_info=not expected)
+        delay = self._troubles[done].failed()
         if not self._is_stopping:
             await parts.idler.pause(delay)
