@@ -9,6 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from tinyjobs.backends.registry import known_schemes, open_backend
+from tinyjobs.backends.sqlite.backend import SQLiteBackend
+from tinyjobs.backends.sqlite.options import file_of
 from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
@@ -76,6 +78,29 @@ def test_memory_is_one_store_for_every_thread(folder, url):
     assert finish(inline.get("1")) is not None
     assert list(folder.iterdir()) == []
     finish(inline.close())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "jobs.db",
+        "file:jobs.db",
+        "file:jobs.db?mode=rwc&psow=1",
+        "file:with%20blank%3Fand%23.db?mode=rwc",
+        "file:{folder}/absolute.db",
+        "file:///{folder}/three.db",
+        "file://localhost/{folder}/host.db?mode=rwc",
+    ],
+)
+def test_the_file_behind_a_path_is_the_one_sqlite_opens(folder, path):
+    """It is watched for the commits of others, so it has to be the right one."""
+    path = path.format(folder=folder)
+    store = SQLiteBackend(path)
+    used(store)
+    connection = sqlite3.connect(path, uri=path.startswith("file:"))
+    ((_, _, opened_file),) = connection.execute("PRAGMA database_list").fetchall()
+    connection.close()
+    assert os.path.samefile(file_of(store.path), opened_file)
 
 
 def test_stores_in_memory_are_strangers_to_each_other():

@@ -17,7 +17,7 @@ from tinyjobs.backends.sql.connection import Connection, Runner
 from tinyjobs.backends.sql.layout import install
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite.connection import SqliteConnection, SqliteSettings, library_version
-from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check_path, is_in_memory, parse_url
+from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check_path, file_of, is_in_memory, parse_url
 from tinyjobs.backends.sqlite.runners import OneConnection, StoreThread, ThreadConnections
 from tinyjobs.backends.sqlite.watch import FileWatch, Waiter, Waiters
 from tinyjobs.core.clock import Clock, SystemClock
@@ -136,7 +136,7 @@ class SQLiteBackend(SqlBackend):
     def _open_watch(self, loop: asyncio.AbstractEventLoop) -> FileWatch:
         for other in [other for other in self._watches if other.is_closed()]:
             self._watches.pop(other).close()
-        watch = self._watches[loop] = FileWatch(self.path, partial(self._waiters.hint, loop))
+        watch = self._watches[loop] = FileWatch(file_of(self.path), partial(self._waiters.hint, loop))
         return watch
 
     async def _told(self, waiter: Waiter, timeout: float) -> bool:

@@ -85,6 +85,17 @@ def check_path(path: object) -> str:
     return path if path.startswith("file:") or path == ":memory:" else os.path.abspath(path)
 
 
+def file_of(path: str) -> str:
+    """The file behind a path, which may be a URI of SQLite's own."""
+    if not path.startswith("file:"):
+        return path
+    name = unquote(path.removeprefix("file:").partition("?")[0].partition("#")[0])
+    if name.startswith("//"):
+        # An authority, of which SQLite knows none and localhost.
+        name = name[name.index("/", 2) :] if "/" in name[2:] else name
+    return os.path.abspath(name)
+
+
 def is_in_memory(path: str) -> bool:
     """Whether the database lives in this process's memory, so that one connection has to serve everybody."""
     if path == ":memory:":
