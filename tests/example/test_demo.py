@@ -71,11 +71,12 @@ def test_interrupted_it_takes_its_worker_along(tmp_path, number):
     demo = start(EXAMPLE, tmp_path, "demo")
     assert demo.stdout is not None
     for line in demo.stdout:
-        if line.startswith("A first worker starts"):
+        if line.startswith("  It is process "):
             break
     demo.send_signal(number)
-    demo.communicate(timeout=60)
-    assert demo.returncode != 0
+    _, errors = demo.communicate(timeout=60)
+    assert demo.returncode == 1
+    assert f"Interrupted by {number.name}." in errors
     with pytest.raises(ProcessLookupError):
         os.killpg(demo.pid, 0)
 

@@ -84,6 +84,7 @@ class Story:
         # A lease of three seconds, so that nobody has to wait long for the one that will be lost. The default is 60.
         options = ("--concurrency", "1", "--lease", "3")
         with WorkerProcess("worker-1", *options, SHOP_INVOICE_SECONDS="60") as worker:
+            self._say(f"  It is process {worker.pid}.")
             worker.wait_until(self._is_deep_in_an_invoice, "a worker is in the middle of an invoice", PATIENCE)
             rows = read_rows(self.events.committed)
             caught = _running(rows)[0]
@@ -105,6 +106,7 @@ class Story:
         self._say("\nA second worker starts. It does what is left, and takes the lost job once its lease has run out.")
         options = ("--concurrency", "4", "--reap-interval", "0.5")
         with WorkerProcess("worker-2", *options, SHOP_INVOICE_SECONDS="0") as worker:
+            self._say(f"  It is process {worker.pid}.")
             worker.wait_until(self._all_have_ended, "every job has ended", PATIENCE)
             rows = read_rows(self.events.committed)
             self._say(f"  All {len(rows)} jobs have ended: {_counted(rows)}.")

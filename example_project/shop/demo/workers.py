@@ -1,10 +1,12 @@
 """Workers in processes of their own, ended by SIGKILL, by SIGTERM, or because the demo itself breaks off."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +19,25 @@ PAUSE = 0.05
 
 class DemoFailed(Exception):
     """The story cannot go on. The message says where it stopped."""
+
+
+_asked_to_end: list[int] = []
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """SIGINT and SIGTERM are noted, and heeded while a worker is waited for.
+
+    Heeded at any moment, they could come between the start of a process and the line that remembers it.
+    """
+    _asked_to_end.clear()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda heard, frame: _asked_to_end.append(heard)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 class WorkerProcess:
@@ -61,12 +82,18 @@ class WorkerProcess:
         """Return when it is so. Raises `DemoFailed` when the worker ends before that, or the patience."""
         deadline = time.monotonic() + patience
         while not is_so():
+            if _asked_to_end:
+                raise DemoFailed(f"Interrupted by {signal.Signals(_asked_to_end[0]).name}.")
             if self._running.poll() is not None:
                 status = self._running.returncode
                 raise DemoFailed(f"{self.name} ended with status {status} before {what}. {self._last_words()}")
             if time.monotonic() > deadline:
                 raise DemoFailed(f"After {patience:g} s still not: {what}. {self._last_words()}")
             time.sleep(PAUSE)
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
 
     @property
     def _running(self) -> "subprocess.Popen[bytes]":

@@ -1,14 +1,12 @@
 """`manage.py demo`: the whole story in one go. Ends with status 1 when something is not as it should be."""
 
-import signal
-import sys
 import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from shop.demo.story import Story
-from shop.demo.workers import DemoFailed
+from shop.demo.workers import DemoFailed, ending_in_order
 
 
 class Command(BaseCommand):
@@ -16,10 +14,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         began = time.monotonic()
-        # Left to itself the signal would end this process on the spot, and leave a worker behind.
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
-            found = Story(self._say).tell()
+            with ending_in_order():
+                found = Story(self._say).tell()
         except DemoFailed as failure:
             raise CommandError(str(failure)) from failure
         if found:
