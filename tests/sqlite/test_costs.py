@@ -196,6 +196,28 @@ def _counting_answers(loop: asyncio.AbstractEventLoop) -> list[int]:
     return answers
 
 
+def test_recording_in_the_calling_thread(tmp_path):
+    """On a loop that has nothing else to do: the store's own connection, without a hop."""
+    stage = Stage(make_store(tmp_path / "jobs.db"))
+    store = stage.store
+
+    async def main() -> None:
+        assert store.record_now([], None) is None, "there is no connection yet, and opening one may mean to wait"
+        await store.next_due()
+        calls = _CountingQueue(store._runner)
+        answers = _counting_answers(asyncio.get_running_loop())
+        with counted(store._own._connection._raw) as words:
+            recorded = store.record_now(stage.ended(), request())
+        assert recorded is not None
+        assert (recorded.applied, len(recorded.claimed.jobs)) == ([True, True], 1)
+        assert words.pop("PRAGMA") == 1, "this connection also reads whether others write, to give way to them"
+        check(words, 4, 1)
+        assert (calls.count, answers[0]) == (0, 0)
+        await store.close()
+
+    asyncio.run(main())
+
+
 def test_opening_and_setting_up(tmp_path):
     """A store that is laid out already costs two reads to check, and no write."""
     make_store(tmp_path / "jobs.db")

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from tests.sqlite.stores import WatchedClock, connection_of, make_job, make_store, request, write_lock_held
-from tinyjobs.core.errors import StoreBusyError, StoreError
+from tinyjobs.core.errors import StoreBusyError, StoreError, StoreUnavailableError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Held
 from tinyjobs.core.status import JobStatus
-from tinyjobs.core.transitions import succeeded
+from tinyjobs.core.transitions import ExecutionError, failed, succeeded
 from tinyjobs.core.trouble import Trouble, is_transient, kind_of
 
 # A verb that is interrupted before it began leaves a coroutine behind.
@@ -128,6 +128,35 @@ def test_a_reaper_that_waited_judges_by_the_time_before(path, thread):
         store.clock.advance(40)
     assert [job.id for job in waiting.result(60)] == [long_gone.id]
     assert [job.id for job in finish(inline.reap_expired())] == [alive.id]
+
+
+def test_recording_now_never_waits(path):
+    """Neither for the file's lock nor for the store's own connection; nothing is done then."""
+    store = make_store(path, busy_timeout=3_600)
+    finish(store.inline().enqueue(make_job(store.clock)))
+    (job,) = finish(store.inline().claim(request())).jobs
+    outcomes = [succeeded(job, b"1", store.clock.now())]
+
+    async def main() -> None:
+        await store.next_due()
+        store._settings.clock = WatchedClock()
+        with write_lock_held(path):
+            assert store.record_now(outcomes, request()) is None
+            waiting = asyncio.create_task(store.enqueue(make_job(store.clock)))
+            assert await asyncio.to_thread(store._settings.clock.asked.wait, 60)
+            assert store.record_now(outcomes, request()) is None, "the store's thread is using its connection"
+        await waiting
+        assert await store.get(job.id) == job
+        refused = ExecutionError(error_type="ValueError", message="half a pair \ud800")
+        assert store.record_now([failed(job, refused, None, 1.0)], request()) is None, "data that `record` takes apart"
+        recorded = store.record_now(outcomes, request())
+        assert recorded is not None
+        assert (recorded.applied, len(recorded.claimed.jobs)) == ([True], 1)
+        await store.close()
+        with pytest.raises(StoreUnavailableError, match="closed"):
+            store.record_now([], request())
+
+    asyncio.run(main())
 
 
 # --- looking ------------------------------------------------------------------------------------------------------

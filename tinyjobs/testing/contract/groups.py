@@ -84,6 +84,23 @@ class Groups(ContractCase):
         self.assertEqual(recorded.applied, [False])
         self.assert_ids(recorded.claimed.jobs, waiting[2:])
 
+    async def test_recording_without_waiting(self) -> None:
+        """`record_now` does what `record` does, or nothing at all and says so."""
+        jobs = [await self.running(), await self.running()]
+        sent = await self.put()
+        outcomes = [succeeded(jobs[0], b"1", self.clock.now()), failed(jobs[1], ERROR, None, self.clock.now())]
+        recorded = self.store.record_now(outcomes, self.request())
+        if recorded is None:
+            for job in (*jobs, sent):
+                await self.assert_untouched(job, "a refused record_now")
+            recorded = await self.store.record(outcomes, self.request())
+        self.assertEqual(recorded.applied, [True, True])
+        assert recorded.claimed is not None
+        self.assert_ids(recorded.claimed.jobs, [sent])
+        await self.assert_status(jobs[0], JobStatus.SUCCESS)
+        await self.assert_attempts(jobs[1], (1, 1, ExecutionStatus.FAILED))
+        self.assertEqual(recorded.claimed.jobs, [await self.read(sent)])
+
     @needs("delayed")
     async def test_the_claim_of_a_group_tells_the_next_due_instant(self) -> None:
         """A retry recorded by the group itself is counted."""
