@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -31,17 +33,24 @@ def start(project: Path, var: Path, *command: str) -> "subprocess.Popen[str]":
     )
 
 
-def run(project: Path, var: Path, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run a command of a copy of the project, and fail if it leaves a process behind."""
-    process = start(project, var, *command)
+@contextmanager
+def nothing_left_of(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Fail if the process, or another of its group, still runs at the end of the block, and end what does."""
     try:
+        yield
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run(project: Path, var: Path, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a command of a copy of the project to its end."""
+    process = start(project, var, *command)
+    with nothing_left_of(process):
         output, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.communicate()
-        raise
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
@@ -69,16 +78,15 @@ def test_it_can_be_told_again_in_the_same_place_and_touches_nothing_else_there(t
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_takes_its_worker_along(tmp_path, number):
     demo = start(EXAMPLE, tmp_path, "demo")
-    assert demo.stdout is not None
-    for line in demo.stdout:
-        if line.startswith("  It is process "):
-            break
-    demo.send_signal(number)
-    _, errors = demo.communicate(timeout=60)
-    assert demo.returncode == 1
-    assert f"Interrupted by {number.name}." in errors
-    with pytest.raises(ProcessLookupError):
-        os.killpg(demo.pid, 0)
+    with nothing_left_of(demo):
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if line.startswith("  It is process "):
+                break
+        demo.send_signal(number)
+        _, errors = demo.communicate(timeout=60)
+        assert demo.returncode == 1
+        assert f"Interrupted by {number.name}." in errors
 
 
 BREAKS = {
