@@ -196,6 +196,41 @@ def test_writing_does_not_wait_for_readers(path):
     reader.close()
 
 
+@pytest.mark.parametrize(
+    ("begin", "first", "fails"),
+    [
+        ("BEGIN", "SELECT count(*) FROM orders", True),
+        ("BEGIN", "INSERT INTO orders VALUES ('first')", False),
+        ("BEGIN IMMEDIATE", "SELECT count(*) FROM orders", False),
+    ],
+    ids=["reads first", "writes first", "begins immediate"],
+)
+def test_an_applications_own_transaction_beside_a_worker(path, thread, begin, first, fails):
+    """What SQLite does and no store can change: who reads first and writes later fails at once, whatever its timeout.
+
+    Others may not write between what it read and what it writes; so the documentation asks for IMMEDIATE.
+    """
+    store = make_store(path, busy_timeout=60)
+    application = sqlite3.connect(path, isolation_level=None, timeout=60)
+    application.execute("CREATE TABLE orders (name TEXT)")
+    application.execute(begin)
+    application.execute(first).fetchall()
+    inline = store.inline()
+    if fails:
+        finish(inline.enqueue(make_job(store.clock)))
+        with pytest.raises(sqlite3.OperationalError, match="database is locked") as caught:
+            application.execute("INSERT INTO orders VALUES ('second')")
+        assert caught.value.sqlite_errorname in ("SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY")
+        application.rollback()
+    else:
+        waiting = begun(store, thread, inline.enqueue(make_job(store.clock)))
+        application.execute("INSERT INTO orders VALUES ('second')")
+        application.execute("COMMIT")
+        waiting.result(60)
+    assert finish(inline.counts_by_status())["queued"] == 1
+    application.close()
+
+
 # --- interrupts ---------------------------------------------------------------------------------------------------
 
 
