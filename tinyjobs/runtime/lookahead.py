@@ -24,14 +24,24 @@ class Lookahead:
         self._monotonic = monotonic
         self._ahead = _LEAST
         self._deep_at = float("-inf")
+        self._tasks: frozenset[str] = frozenset()
+        self._free = 0
+        self._found_only_bounded = False
 
-    def bound(self, room: Room, limit: int) -> Room:
-        """The room with the reach that the next claim is to have."""
+    def bound(self, limit: int, room: Room | None) -> tuple[int, Room | None]:
+        """The limit and the room, with its reach, that the next claim is to have."""
+        if room is None:
+            self._tasks = frozenset()
+            return limit, None
+        self._tasks, self._free = room.tasks, room.free
         now = self._monotonic()
         if now - self._deep_at >= _DEEP_EVERY:
             self._deep_at = now
-            return replace(room, ahead=limit + _PAST)
-        return replace(room, ahead=min(max(self._ahead, room.free + 1), limit + _PAST))
+            return limit, replace(room, ahead=limit + _PAST)
+        if self._found_only_bounded and room.free:
+            # Whatever stands first may be taken up to the smaller number of slots: no need to tell the kinds apart.
+            return room.free, None
+        return limit, replace(room, ahead=min(max(self._ahead, room.free + 1), limit + _PAST))
 
     def is_worth_it(self, room: Room | None) -> bool:
         """Whether a claim within that room is worth its write right after another: not to look past a full kind."""
@@ -42,12 +52,15 @@ class Lookahead:
 
         True: the room is full and nothing else was found, so another claim at once would most likely be for nothing.
         """
-        room = request.room
-        if room is None:
+        if not self._tasks:
             return False
-        bounded = sum(job.task in room.tasks for job in claimed.jobs)
-        if bounded >= room.free and len(claimed.jobs) == bounded:
+        taken = len(claimed.jobs)
+        bounded = sum(job.task in self._tasks for job in claimed.jobs)
+        self._found_only_bounded = taken == bounded and bounded >= self._free
+        if self._found_only_bounded:
             self._ahead = max(self._ahead // 2, _LEAST)
-            return True
-        self._ahead = max(min(self._ahead * 2, request.limit + _PAST), len(claimed.jobs))
-        return False
+        elif taken >= request.limit:
+            self._ahead = min(max(self._ahead, taken), request.limit + _LEAST)
+        else:
+            self._ahead = min(self._ahead * 2, request.limit + _PAST)
+        return self._found_only_bounded

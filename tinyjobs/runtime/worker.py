@@ -205,8 +205,7 @@ class Worker:
         limit, room = self._capacity(parts)
         if limit == 0:
             return None
-        if room is not None:
-            room = self._lookahead.bound(room, limit)
+        limit, room = self._lookahead.bound(limit, room)
         return ClaimRequest(
             worker_id=self.worker_id, limit=limit, lease=self.settings.lease, queues=self.settings.queues, room=room
         )
@@ -225,8 +224,8 @@ class Worker:
         parts.idler.next_due = claimed.next_due
         taken = len(claimed.jobs)
         found_only_bounded = self._lookahead.learn(request, claimed)
-        # A room that was filled may have kept the claim from jobs behind it.
-        self._left_some = request.room is not None and taken >= request.room.free
+        # A claim that was filled, or its room, may have been kept from jobs behind those it took.
+        self._left_some = taken >= (request.limit if request.room is None else request.room.free)
         self._hungry = taken >= request.limit or (taken > 0 and self._left_some and not found_only_bounded)
         if taken:
             parts.idler.found_work()

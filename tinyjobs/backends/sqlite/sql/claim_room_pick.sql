@@ -16,9 +16,8 @@ WITH RECURSIVE found (queue) AS (
         SELECT queue FROM found WHERE queue IS NOT NULL
     ),
     heads AS (
-        SELECT head.id, head.priority, head.ready_at, room.value IS NOT NULL AS bounded
+        SELECT head.id, head.priority, head.ready_at, head.task IN (SELECT value FROM json_each(%s)) AS bounded
         FROM served CROSS JOIN {prefix}_jobs AS head
-        LEFT JOIN json_each(%s) AS room ON room.value = head.task
         WHERE head.id IN (
             SELECT line.id FROM {prefix}_jobs AS line
             WHERE line.queue = served.queue AND line.ready_at IS NOT NULL
@@ -26,12 +25,15 @@ WITH RECURSIVE found (queue) AS (
             LIMIT %s
         )
     ),
-    placed AS (
-        SELECT id, priority, ready_at, bounded,
-            row_number() OVER (PARTITION BY bounded ORDER BY priority DESC, ready_at, id) AS place
-        FROM heads
+    fitting AS (
+        SELECT id, priority, ready_at FROM heads WHERE NOT bounded
+        UNION ALL
+        SELECT id, priority, ready_at FROM (
+            SELECT id, priority, ready_at FROM heads WHERE bounded
+            ORDER BY priority DESC, ready_at, id
+            LIMIT %s
+        )
     )
-    SELECT id FROM placed
-    WHERE NOT bounded OR place <= %s
+    SELECT id FROM fitting
     ORDER BY priority DESC, ready_at, id
     LIMIT %s
