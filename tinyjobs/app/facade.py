@@ -28,10 +28,10 @@ from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
 from tinyjobs.runtime.drain import Drain
+from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
 from tinyjobs.runtime.settings import WorkerSettings
-from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.worker import Worker, WorkerReport
 
 

@@ -22,9 +22,7 @@ class Retry(TinyJobsError):
     Give `in_` (seconds or timedelta) or `at` (aware datetime); with neither, at once.
     """
 
-    def __init__(
-        self, reason: str = "", *, in_: float | timedelta | None = None, at: datetime | None = None
-    ) -> None:
+    def __init__(self, reason: str = "", *, in_: float | timedelta | None = None, at: datetime | None = None) -> None:
         if in_ is not None and at is not None:
             raise ConfigurationError("Retry: give in_ or at, not both.")
         super().__init__(reason or "the task asked to be tried again")
