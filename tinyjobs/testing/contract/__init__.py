@@ -14,6 +14,7 @@ from tinyjobs.testing.contract.producing import Producing
 from tinyjobs.testing.contract.recording import Fencing, Recording
 from tinyjobs.testing.contract.schedules import Schedules
 from tinyjobs.testing.contract.values import Values
+from tinyjobs.testing.contract.waking import Waking
 
 __all__ = ["BackendContract"]
 
@@ -32,5 +33,6 @@ class BackendContract(
     Figures,
     Schedules,
     Values,
+    Waking,
 ):
     """Mix it into an `IsolatedAsyncioTestCase` and write `make_backend` and `another_client`."""
