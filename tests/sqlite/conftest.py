@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from tinyjobs.core.inline import finish
 
 
 @pytest.fixture(scope="session")
-def filled_file(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("filled") / "jobs.db"
-    fill(path)
-    return path
+def filled_file(tmp_path_factory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("filled")
+    fill(folder / "jobs.db")
+    yield folder / "jobs.db"
+    # Pytest keeps the folders of the last runs, and these files are large.
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.sqlite.stores import connection_of
 from tinyjobs.backends.registry import known_schemes, open_backend
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.backends.sqlite.options import file_of
@@ -120,6 +121,23 @@ def test_options_may_stand_in_the_url_or_beside_it(folder):
         assert (store._settings.busy_timeout, store._settings.synchronous) == (1.5, "FULL")
         used(store)
         os.unlink("jobs.db")
+
+
+@pytest.mark.parametrize(("level", "number"), [("NORMAL", 1), ("full", 2), ("EXTRA", 3)])
+def test_how_a_connection_is_set_up(folder, level, number):
+    """On every thread's connection: the log that readers do not block, and the durability that was asked for."""
+    store = SQLiteBackend("jobs.db", synchronous=level)
+    inline = store.inline()
+    finish(inline.setup())
+
+    def settings() -> list[object]:
+        raw = connection_of(inline)._raw
+        pragmas = ("journal_mode", "synchronous", "foreign_keys")
+        return [raw.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in pragmas]
+
+    with ThreadPoolExecutor(1) as thread:
+        assert settings() == thread.submit(settings).result() == ["wal", number, 1]
+    finish(inline.close())
 
 
 SPELLINGS = [("true", True), ("1", True), ("False", False), ("0", False), ("off", False)]
