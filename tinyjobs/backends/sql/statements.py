@@ -2,7 +2,8 @@
 
 Files use `%s` for a parameter and `%%` for a percent sign, as Django's cursors and psycopg do; the form with `?` is
 made here once. What is templated is never a value: `{prefix}`, and `{columns}` or `{listing}`, the job's columns in
-the order that `rows` reads them, so that no file can drift from it. Lines that begin with `--` are comments.
+the order that `rows` reads them, so that no file can drift from it. `{part:name}` stands for the file `sql/parts/name`,
+which several statements share. Lines that begin with `--` are comments.
 """
 
 import re
@@ -15,6 +16,7 @@ from tinyjobs.core.errors import ConfigurationError
 
 DEFAULT_PREFIX = "tinyjobs"
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_PART = re.compile(r"\{part:(\w+)\}")
 _PLACEHOLDER = re.compile(r"%s|%%")
 
 
@@ -33,7 +35,8 @@ class Statements:
     def __init__(self, package: str, prefix: str) -> None:
         self.prefix = check_prefix(prefix)
         self._statements = {
-            name: make_statement(name, _fill(text, self.prefix)) for name, text in _texts(package, "sql").items()
+            name: make_statement(name, _fill(_assemble(text, package), self.prefix))
+            for name, text in _texts(package, "sql").items()
         }
         self.schema = [
             make_statement(f"schema {number}", text)
@@ -67,13 +70,20 @@ def check_prefix(prefix: object) -> str:
 
 @cache
 def _texts(package: str, folder: str) -> dict[str, str]:
-    found = {}
-    for entry in files(package).joinpath(folder).iterdir():
+    found: dict[str, str] = {}
+    place = files(package).joinpath(*folder.split("/"))
+    if not place.is_dir():
+        return found
+    for entry in place.iterdir():
         if entry.name.endswith(".sql"):
             lines = entry.read_text(encoding="utf-8").splitlines()
             kept = [line for line in lines if not line.lstrip().startswith("--")]
             found[entry.name.removesuffix(".sql")] = "\n".join(kept).strip()
     return found
+
+
+def _assemble(text: str, package: str) -> str:
+    return _PART.sub(lambda found: _assemble(_texts(package, "sql/parts")[found[1]], package), text)
 
 
 def _fill(text: str, prefix: str) -> str:

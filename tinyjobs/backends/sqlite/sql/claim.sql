@@ -1,32 +1,5 @@
--- The heads of each wanted queue's range of the ready index, merged: by priority, then age. Without a list of queues
--- every queue that has ready jobs is found by skipping through the index. Ready jobs are never sorted as a whole.
-UPDATE {prefix}_jobs
-SET status = 'running', attempts = attempts + 1, claims = claims + 1, worker_id = %s, started_at = %s,
-    lease_expires_at = %s, ready_at = NULL
+{part:take}
 WHERE id IN (
-WITH RECURSIVE found (queue) AS (
-        SELECT CASE WHEN %s IS NULL THEN (SELECT min(queue) FROM {prefix}_jobs WHERE ready_at IS NOT NULL) END
-        UNION ALL
-        SELECT (
-            SELECT min(ahead.queue) FROM {prefix}_jobs AS ahead
-            WHERE ahead.ready_at IS NOT NULL AND ahead.queue > found.queue
-        )
-        FROM found WHERE found.queue IS NOT NULL
-    ),
-    served (queue) AS (
-        SELECT value FROM json_each(%s)
-        UNION
-        SELECT queue FROM found WHERE queue IS NOT NULL
-    )
-    SELECT head.id
-    FROM served CROSS JOIN {prefix}_jobs AS head
-    WHERE head.id IN (
-        SELECT line.id FROM {prefix}_jobs AS line
-        WHERE line.queue = served.queue AND line.ready_at IS NOT NULL
-        ORDER BY line.priority DESC, line.ready_at, line.id
-        LIMIT %s
-    )
-    ORDER BY head.priority DESC, head.ready_at, head.id
-    LIMIT %s
+{part:heads}
 )
 RETURNING {columns}

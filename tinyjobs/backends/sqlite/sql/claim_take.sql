@@ -1,4 +1,3 @@
-UPDATE {prefix}_jobs
-SET status = 'running', attempts = attempts + 1, claims = claims + 1, worker_id = %s, started_at = %s,
-    lease_expires_at = %s, ready_at = NULL
+-- For SQLite before 3.35, which cannot answer rows from an UPDATE: pick, take, read, under one write lock.
+{part:take}
 WHERE id IN (SELECT value FROM json_each(%s)) AND ready_at IS NOT NULL

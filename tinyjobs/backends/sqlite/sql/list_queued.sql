@@ -5,8 +5,4 @@ WHERE id IN (
         UNION ALL
         SELECT id FROM {prefix}_jobs WHERE due_at IS NOT NULL
     )
-    AND id < %s
-    AND (%s IS NULL OR queue = %s)
-    AND (%s IS NULL OR task = %s)
-ORDER BY id DESC
-LIMIT %s
+{part:page}

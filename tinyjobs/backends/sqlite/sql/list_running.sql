@@ -2,8 +2,4 @@
 -- table in the order of the page instead, which it prefers until ANALYZE has run.
 SELECT {listing} FROM {prefix}_jobs
 WHERE id IN (SELECT id FROM {prefix}_jobs WHERE lease_expires_at IS NOT NULL)
-    AND id < %s
-    AND (%s IS NULL OR queue = %s)
-    AND (%s IS NULL OR task = %s)
-ORDER BY id DESC
-LIMIT %s
+{part:page}
