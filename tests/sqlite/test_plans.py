@@ -21,6 +21,7 @@ HELD, WAITING, ENDED, QUEUE, UNSUCCESSFUL, ACTIVE = "held", "waiting", "ended", 
 MEANT = {
     "by_ids": {KEY},
     "cancel": {KEY},
+    "set_aside": {KEY},
     "cancel_execution": {KEY},
     "claim": {KEY, READY},
     "claim_one": {KEY},

@@ -1,15 +1,19 @@
 """Verbs of workers: claim, record, heartbeat, reap. Every change is fenced by the claim. Written once."""
 
 import json
+import logging
 from collections.abc import Collection, Sequence
 
 from tinyjobs.backends.sql.connection import Connection, Row
-from tinyjobs.backends.sql.rows import job_from_row, pack_outcomes
+from tinyjobs.backends.sql.rows import job_from_row, pack_outcomes, sound_job_from_row
 from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.core import transitions
 from tinyjobs.core.clock import Clock
+from tinyjobs.core.errors import StoreError
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded
 from tinyjobs.core.transitions import Outcome
+
+logger = logging.getLogger("tinyjobs.store")
 
 #: Delayed jobs let in by one claim at most, so that a flood of due jobs never makes one long write.
 LET_IN = 500
@@ -24,8 +28,12 @@ async def claim(
     """
     if request.let_in:
         await connection.execute(statements["let_in"], [now, LET_IN])
-    rows = await _take(statements, connection, request, now, returning) if request.limit > 0 else []
-    jobs = sorted((job_from_row(row) for row in rows), key=_queue_order)
+    jobs: list[Job] = []
+    has_spoilt = request.limit > 0
+    while has_spoilt and not jobs:
+        rows = await _take(statements, connection, request, now, returning)
+        jobs, has_spoilt = await _sound(statements, connection, rows, now)
+    jobs.sort(key=_queue_order)
     if len(jobs) >= request.limit > 0:
         return Claimed(jobs)
     _, next_due = await look(statements, connection, request.queues)
@@ -114,10 +122,31 @@ async def reap(
         return []
     async with connection.transaction():
         rows = await connection.fetch(statements["expired"], [expired_before, limit])
-        outcomes = [transitions.lost(job_from_row(row), now) for row in rows]
+        jobs, _ = await _sound(statements, connection, rows, now)
+        outcomes = [transitions.lost(job, now) for job in jobs]
         await record(statements, connection, outcomes, now)
         ids = json.dumps([outcome.job_id for outcome in outcomes])
         return [job_from_row(row) for row in await connection.fetch(statements["by_ids"], [ids])]
+
+
+async def _sound(
+    statements: Statements, connection: Connection, rows: Sequence[Row], now: float
+) -> tuple[list[Job], bool]:
+    """The jobs of these rows, and whether there were others: rows that somebody spoilt, failed here for good.
+
+    Left where it is, such a row would be met again by every claim, and no other job would ever be taken.
+    """
+    jobs: list[Job] = []
+    spoilt: list[tuple[float, str, object]] = []
+    for row in rows:
+        try:
+            jobs.append(sound_job_from_row(row))
+        except StoreError as error:
+            logger.error("%s It counts as failed.", error)
+            spoilt.append((now, str(error), row[0]))
+    if spoilt:
+        await connection.many(statements["set_aside"], spoilt)
+    return jobs, bool(spoilt)
 
 
 async def _take(

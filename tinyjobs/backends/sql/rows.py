@@ -1,10 +1,10 @@
 """Rows to records and back. The one place that knows the order of a job's columns."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinyjobs.core.errors import DataRefusedError
+from tinyjobs.core.errors import DataRefusedError, StoreError
 from tinyjobs.core.job import Execution, Job, ScheduleState
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.core.transitions import Outcome
@@ -38,35 +38,68 @@ JOB_COLUMNS = (
 #: Left out of listings, which would otherwise load every argument and result.
 LARGE_COLUMNS = frozenset({"payload", "result"})
 _STATUSES = {status.value: status for status in JobStatus}
+#: The places of the columns from `priority` to `created_at`, which are numbers in every row.
+_NUMBERS = slice(JOB_COLUMNS.index("priority"), JOB_COLUMNS.index("created_at") + 1)
+_NUMERIC = frozenset((int, float))
+_TEXTS = slice(JOB_COLUMNS.index("id"), JOB_COLUMNS.index("queue") + 1)
+_TEXT = frozenset((str,))
+_RIGHT: dict[int, Callable[[Any], bool]] = {
+    JOB_COLUMNS.index("status"): _STATUSES.__contains__,
+    **dict.fromkeys(range(len(JOB_COLUMNS))[_NUMBERS], lambda value: type(value) in _NUMERIC),
+    **dict.fromkeys(range(len(JOB_COLUMNS))[_TEXTS], lambda value: type(value) in _TEXT),
+    **dict.fromkeys(
+        (JOB_COLUMNS.index("payload"), JOB_COLUMNS.index("result")),
+        lambda value: value is None or isinstance(value, str | bytes | memoryview),
+    ),
+}
 
 
 def job_from_row(row: Sequence[Any]) -> Job:
-    """A job from a row in the order of `JOB_COLUMNS`."""
-    return Job(
-        id=row[0],
-        task=row[1],
-        queue=row[2],
-        status=_STATUSES[row[3]],
-        priority=row[4],
-        attempts=row[5],
-        max_attempts=row[6],
-        hand_backs=row[7],
-        claims=row[8],
-        run_at=row[9],
-        created_at=row[10],
-        started_at=row[11],
-        finished_at=row[12],
-        lease_expires_at=row[13],
-        worker_id=row[14],
-        key=row[15],
-        codec=row[16],
-        runs_after=row[17],
-        waiting_on=row[18],
-        last_error=row[19],
-        metadata=row[20],
-        payload=_bytes(row[21]),
-        result=_bytes(row[22]),
-    )
+    """A job from a row in the order of `JOB_COLUMNS`. Raises `StoreError` for one that somebody spoilt."""
+    try:
+        return Job(
+            id=row[0],
+            task=row[1],
+            queue=row[2],
+            status=_STATUSES[row[3]],
+            priority=row[4],
+            attempts=row[5],
+            max_attempts=row[6],
+            hand_backs=row[7],
+            claims=row[8],
+            run_at=row[9],
+            created_at=row[10],
+            started_at=row[11],
+            finished_at=row[12],
+            lease_expires_at=row[13],
+            worker_id=row[14],
+            key=row[15],
+            codec=row[16],
+            runs_after=row[17],
+            waiting_on=row[18],
+            last_error=row[19],
+            metadata=row[20],
+            payload=_bytes(row[21]),
+            result=_bytes(row[22]),
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise _spoilt(row) from error
+
+
+def sound_job_from_row(row: Sequence[Any]) -> Job:
+    """The same where numbers and texts have to be such: SQLite keeps any kind of value in any column."""
+    job = job_from_row(row)
+    if not (_NUMERIC.issuperset(map(type, row[_NUMBERS])) and _TEXT.issuperset(map(type, row[_TEXTS]))):
+        raise _spoilt(row)
+    return job
+
+
+def _spoilt(row: Sequence[Any]) -> StoreError:
+    wrong = [
+        f"{JOB_COLUMNS[place]} is {row[place]!r:.40}" for place, is_right in _RIGHT.items() if not is_right(row[place])
+    ]
+    told = ", ".join(wrong) or "its values have the wrong kind"
+    return StoreError(f"The row of job {row[0]!r:.60} cannot be read: {told}. Was it changed by hand?")
 
 
 def insert_row(job: Job, now: float) -> tuple[Any, ...]:
@@ -178,4 +211,7 @@ def _text(result: bytes) -> str | None:
 
 
 def _bytes(value: Any) -> bytes | None:
-    return value if value is None or type(value) is bytes else bytes(value)
+    if value is None or type(value) is bytes:
+        return value
+    # A payload that was changed by hand is a text in SQLite, whatever its column says.
+    return value.encode() if isinstance(value, str) else bytes(memoryview(value))
