@@ -6,16 +6,14 @@ for, its lease renewed, and the log says so. A second signal skips the waiting f
 """
 
 import logging
-from typing import TYPE_CHECKING
 
 from tinyjobs.executors.coroutine import CoroutineExecutor
 from tinyjobs.executors.thread import ThreadExecutor
 from tinyjobs.runtime.attempt import hand_back
+from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.idle import Idler
 from tinyjobs.runtime.recorder import Recorder
-
-if TYPE_CHECKING:
-    from tinyjobs.runtime.worker import Worker
+from tinyjobs.runtime.stop import Stop
 
 logger = logging.getLogger("tinyjobs.worker")
 
@@ -27,26 +25,28 @@ LEAST_TIMEOUT = _LEAST_RELEASE + 0.25
 
 
 class Shutdown:
-    """One wind-down of one worker."""
+    """One wind-down of one worker, `timeout` seconds from the moment it was asked for."""
 
     def __init__(
         self,
-        worker: "Worker",
+        engine: Engine,
+        stop: Stop,
+        timeout: float,
         coroutines: CoroutineExecutor,
         threads: ThreadExecutor,
         recorder: Recorder,
         idler: Idler,
     ) -> None:
-        self._worker = worker
-        self._engine = worker.engine
+        self._engine = engine
+        self._stop = stop
         self._coroutines = coroutines
         self._threads = threads
         self._recorder = recorder
         self._idler = idler
-        timeout = max(worker.settings.shutdown_timeout, LEAST_TIMEOUT)
+        timeout = max(timeout, LEAST_TIMEOUT)
         self._release_share = max(timeout * _RELEASE_SHARE, _LEAST_RELEASE)
         # A job that blocked the loop may have used the time up; what it leaves is enough to give jobs back.
-        self._end = max(worker.stop_asked_at + timeout, self._now() + LEAST_TIMEOUT)
+        self._end = max(stop.asked_at + timeout, self._now() + LEAST_TIMEOUT)
         self._jobs_end = self._end - self._release_share
         self._has_failed = False
 
@@ -81,7 +81,7 @@ class Shutdown:
         """Keep what runs in threads, for as long as it takes; what returns last gets a release share of its own."""
         is_kept = False
         while self._threads.running():
-            if not is_kept and (self._worker.is_forced or self._now() >= self._jobs_end):
+            if not is_kept and (self._stop.is_forced or self._now() >= self._jobs_end):
                 is_kept = True
                 names = ", ".join(sorted({call.spec.name for call in self._threads.running()}))
                 logger.info("waiting for functions in threads, which cannot be stopped: %s", names)
@@ -95,7 +95,7 @@ class Shutdown:
 
     async def _settle_until(self, end: float, *, patient: bool) -> None:
         """Record what ends until nothing runs, the time is up, or, when patient, a second signal came."""
-        while self._now() < end and not (patient and self._worker.is_forced):
+        while self._now() < end and not (patient and self._stop.is_forced):
             if await self._record_some():
                 continue
             if not self._coroutines.running() and not (patient and self._threads.running()):

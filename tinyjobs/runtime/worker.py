@@ -28,6 +28,7 @@ from tinyjobs.runtime.recorder import Recorder
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.shutdown import LEAST_TIMEOUT, Shutdown
 from tinyjobs.runtime.slots import capacity
+from tinyjobs.runtime.stop import Stop
 from tinyjobs.runtime.unknown import UnknownTasks
 from tinyjobs.runtime.upkeep import Upkeep
 
@@ -74,10 +75,7 @@ class Worker:
         #: Whether the event loop serves this worker alone; `drive` says so.
         self.owns_loop = False
         self._parts: _Parts | None = None
-        # Plain flags, since a signal handler sets them: an Event's lock could be held by what the signal interrupted.
-        self._is_stopping = False
-        self._is_forced = False
-        self._stop_asked_at: float | None = None
+        self._stop = Stop(engine.clock.monotonic)
         self._hungry = True
         self._left_some = False
         self._lookahead = Lookahead(engine.clock.monotonic)
@@ -86,15 +84,13 @@ class Worker:
 
     def stop(self) -> None:
         """Ask for a clean stop, from any thread. Before `run`, that run returns at once."""
-        if self._stop_asked_at is None:
-            self._stop_asked_at = self.engine.clock.monotonic()
-        self._is_stopping = True
+        self._stop.ask()
         self._call_on_loop(self._hasten)
 
     def force(self, answered: threading.Event | None = None) -> None:
         """Stop without waiting for coroutines: they are cut and given back. `answered` is set once that began."""
-        self._is_forced = True
-        self.stop()
+        self._stop.force()
+        self._call_on_loop(self._hasten)
         self._call_on_loop(self._cut, answered)
 
     async def run(self) -> WorkerReport:
@@ -114,8 +110,7 @@ class Worker:
             return self._report(parts, left)
         finally:
             self._parts = None
-            self._is_stopping = self._is_forced = False
-            self._stop_asked_at = None
+            self._stop.clear()
 
     def _report(self, parts: _Parts, left: int | None) -> WorkerReport:
         return WorkerReport(
@@ -123,7 +118,7 @@ class Worker:
             failed=parts.recorder.failed,
             retried=parts.recorder.retried,
             left_delayed=left or 0,
-            forced=self._is_forced,
+            forced=self._stop.is_forced,
         )
 
     # --- the cycle ----------------------------------------------------------------------------------------------
@@ -132,7 +127,7 @@ class Worker:
         """Pass after pass; then the end. A pass that fails is told of and tried again, whatever it was."""
         left: int | None = None
         try:
-            while not self._is_stopping and left is None:
+            while not self._stop.is_asked and left is None:
                 try:
                     left = await self._pass(parts)
                 except Exception as error:
@@ -200,7 +195,7 @@ class Worker:
 
     def _request(self, parts: _Parts) -> ClaimRequest | None:
         """What may be claimed now, if a claim is worth it."""
-        if not self._hungry or self._is_stopping:
+        if not self._hungry or self._stop.is_asked:
             return None
         limit, room = self._capacity(parts)
         if limit == 0:
@@ -242,7 +237,7 @@ class Worker:
             self._hungry = False
 
     def _begin_one(self, parts: _Parts, job: Job) -> None:
-        call = hand_back(self.engine, job) if self._is_forced else prepare(self.engine, job)
+        call = hand_back(self.engine, job) if self._stop.is_forced else prepare(self.engine, job)
         if isinstance(call, Conclusion):
             if call.unknown_for is not None:
                 parts.unknown.note(job, call.unknown_for)
@@ -309,7 +304,15 @@ class Worker:
     async def _wind_down(self, parts: _Parts) -> None:
         for task in parts.tasks:
             task.cancel()
-        await Shutdown(self, parts.coroutines, parts.threads, parts.recorder, parts.idler).run()
+        await Shutdown(
+            self.engine,
+            self._stop,
+            self.settings.shutdown_timeout,
+            parts.coroutines,
+            parts.threads,
+            parts.recorder,
+            parts.idler,
+        ).run()
 
     async def _dismantle(self, parts: _Parts) -> None:
         for task in parts.tasks:
@@ -317,7 +320,7 @@ class Worker:
         await asyncio.gather(*parts.tasks, return_exceptions=True)
         parts.keeper.stop()
         parts.threads.close()
-        left = self.stop_asked_at + self.settings.shutdown_timeout - self.engine.clock.monotonic()
+        left = self._stop.asked_at + self.settings.shutdown_timeout - self.engine.clock.monotonic()
         await parts.hooks.close(timeout=max(left, _LEAST_FOR_HOOKS))
 
     def _held(self) -> list[Held]:
@@ -333,16 +336,6 @@ class Worker:
         calls = [*parts.coroutines.running(), *parts.threads.running()]
         return [Held(call.job.id, call.job.claims) for call in calls]
 
-    @property
-    def is_forced(self) -> bool:
-        """Whether a stop without waiting was asked for."""
-        return self._is_forced
-
-    @property
-    def stop_asked_at(self) -> float:
-        """When the stop was asked for, by the clock's monotonic seconds; now, when nobody asked."""
-        return self.engine.clock.monotonic() if self._stop_asked_at is None else self._stop_asked_at
-
     def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         parts = self._parts
         if parts is None:
@@ -356,7 +349,7 @@ class Worker:
     def _hasten(self) -> None:
         """A stop was asked for: end the wait under way, and do not wait for the store longer than the stop may take."""
         if self._parts is not None:
-            self.engine.store.hurry(self.stop_asked_at + max(self.settings.shutdown_timeout, LEAST_TIMEOUT))
+            self.engine.store.hurry(self._stop.asked_at + max(self.settings.shutdown_timeout, LEAST_TIMEOUT))
             self._parts.idler.wake()
 
     def _cut(self, answered: threading.Event | None) -> None:
@@ -377,5 +370,5 @@ class Worker:
             level = logging.WARNING if expected else logging.ERROR
             logger.log(level, "the store cannot be %s, trying again: %s", done, error, exc_info=not expected)
         delay = self._troubles[done].failed()
-        if not self._is_stopping:
+        if not self._stop.is_asked:
             await parts.idler.pause(delay)
