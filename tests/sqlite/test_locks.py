@@ -130,6 +130,23 @@ def test_a_reaper_that_waited_judges_by_the_time_before(path, thread):
     assert [job.id for job in finish(inline.reap_expired())] == [alive.id]
 
 
+def test_a_reaper_that_gave_up_waiting_judges_by_the_time_before_all_of_it(path):
+    store = make_store(path, busy_timeout=0.0)
+    inline = store.inline()
+    finish(inline.enqueue_many([make_job(store.clock), make_job(store.clock)]))
+    long_gone, alive = finish(inline.claim(request(2))).jobs
+    store.clock.advance(30)
+    finish(inline.heartbeat([Held(alive.id, 1)], 60))
+    store.clock.advance(40)
+    with write_lock_held(path):
+        for _ in range(2):
+            with pytest.raises(StoreBusyError):
+                finish(inline.reap_expired())
+            store.clock.advance(40)
+    assert [job.id for job in finish(inline.reap_expired())] == [long_gone.id]
+    assert [job.id for job in finish(inline.reap_expired())] == [alive.id]
+
+
 def test_recording_now_never_waits(path):
     """Neither for the file's lock nor for the store's own connection; nothing is done then."""
     store = make_store(path, busy_timeout=3_600)

@@ -38,6 +38,7 @@ class SqlBackend(BaseBackend):
         self.statements = statements
         self.returning = returning
         self._runner = runner
+        self._reaping_since: float | None = None
 
     def on(self, runner: Runner) -> Self:
         """A twin of this store whose verbs run through `runner`."""
@@ -88,9 +89,16 @@ class SqlBackend(BaseBackend):
         return await self._write(consume.heartbeat, held, self.clock.now() + lease)
 
     async def reap_expired(self, limit: int = 500) -> list[Job]:
-        """The instant is read before the lock is waited for: a lease is judged by the time before the wait."""
+        """The instant is read before the lock is waited for: a lease is judged by the time before the wait.
+
+        That of a pass that gave up waiting holds for the next one: what kept this one out kept heartbeats out as well.
+        """
         now = self.clock.now()
-        return await self._write(consume.reap, now, limit, now)
+        if self._reaping_since is None or self._reaping_since > now:
+            self._reaping_since = now
+        jobs = await self._write(consume.reap, self._reaping_since, limit, now)
+        self._reaping_since = None
+        return jobs
 
     async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
         """One read."""
