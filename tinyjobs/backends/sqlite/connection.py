@@ -4,6 +4,8 @@ With `errors.py` the only place that imports the driver. Never opens the databas
 way: closing such a descriptor would drop this process's own locks.
 """
 
+import ctypes
+import os
 import sqlite3
 import threading
 import weakref
@@ -50,6 +52,20 @@ class SqliteSettings:
         return ends if self.deadline is None else min(ends, self.deadline)
 
 
+def _close(raw: sqlite3.Connection, process: int) -> None:
+    """Close a connection nobody refers to any more; in a forked child keep it as it is, for ever.
+
+    A child must not close what it inherited, and a thread of the parent's may have held SQLite's own locks when it
+    forked: then the close would never return. It is called in the child during the fork itself, for the connections
+    of threads that are not there any more.
+    """
+    if os.getpid() == process:
+        raw.close()
+    else:
+        # One reference too many, so that not even the end of the interpreter closes it.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
+
+
 class SqliteConnection:
     """One `sqlite3` connection in autocommit mode, behind the interface the verbs use."""
 
@@ -67,7 +83,8 @@ class SqliteConnection:
             )
         except sqlite3.Error as error:
             raise translate(error, settings.path) from error
-        weakref.finalize(self, self._raw.close)
+        self._process = os.getpid()
+        weakref.finalize(self, _close, self._raw, self._process)
         self._verb: Coroutine[Any, Any, Any] | None = None
         #: Whether write transactions leave the lock to others for as long as they held it; for a worker's writer.
         self.gives_way = False
@@ -89,8 +106,9 @@ class SqliteConnection:
 
     def close(self) -> None:
         """Close it, after whatever runs on it."""
-        with self._lock:
-            self._raw.close()
+        if self._process == os.getpid():
+            with self._lock:
+                self._raw.close()
 
     async def perform[T](self, verb: Verb[T]) -> T:
         """Run a verb. A transaction that an interrupt left open in an earlier one is rolled back first.
