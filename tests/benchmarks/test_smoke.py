@@ -35,7 +35,7 @@ def no_peers(name: str) -> Path:
     ],
     ids=lambda given: f"{given.subject.script}-{given.shape}-{given.kind}" if isinstance(given, Work) else "",
 )
-def test_a_program_answers_with_its_figures(work, keys, tmp_path):
+def test_a_program_answers_with_its_figures(work: Work, keys: set[str], tmp_path: Path) -> None:
     runner = Runner(TINY, no_peers, tmp_path)
     answer = runner.run(work)
     assert keys <= set(answer)
@@ -46,7 +46,7 @@ def test_a_program_answers_with_its_figures(work, keys, tmp_path):
         assert answer["filled"] == {"finished": TINY.finished, "delayed": TINY.delayed, "priority": work.priority}
 
 
-def test_the_command_prints_and_keeps_a_table(tmp_path, capsys):
+def test_the_command_prints_and_keeps_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--quick", "--singles", "20", "--bulk", "20"]
     folders = ["--out", str(tmp_path / "out"), "--scratch", str(tmp_path), "--cache", str(tmp_path / "cache")]
     assert main([*sizes, *folders, "--only", "enqueue-facade,bulk-facade"]) == 0
