@@ -4,6 +4,7 @@ Messages name the place in the settings and the remedy. Nothing here queries, ex
 tag, which Django only runs when it was given databases to look at.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from django.db import connections, router
 from django.tasks import task_backends
 from django.utils.connection import ConnectionDoesNotExist
 
+from tinyjobs.backends.sqlite.backend import SQLiteBackend
+from tinyjobs.backends.sqlite.options import file_of, is_in_memory
 from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.taskbackend.layout import APP, lacking
 from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, queue_problems
@@ -155,12 +158,31 @@ def _sharing(settings: BackendSettings) -> Iterator[CheckMessage]:
 
 def _place(settings: BackendSettings) -> tuple[object, ...]:
     if settings.database is None:
-        return ("url", settings.url, settings.store.get("prefix", PREFIX))
+        return _file(settings) or ("url", settings.url, settings.store.get("prefix", PREFIX))
     try:
-        place = connections[settings.database].settings_dict
+        connection = connections[settings.database]
     except ConnectionDoesNotExist:
         return ("database", settings.database)
+    place = connection.settings_dict
+    if connection.vendor == "sqlite":
+        name = str(place["NAME"])
+        if is_in_memory(name):
+            return ("database", settings.database)
+        return ("sqlite", os.path.realpath(file_of(name)), PREFIX)
     return ("database", place["ENGINE"], str(place["NAME"]), place.get("HOST"), str(place.get("PORT")))
+
+
+def _file(settings: BackendSettings) -> tuple[object, ...] | None:
+    """The file and the prefix of a store of SQLite, however its URL spells them."""
+    try:
+        store = shared_for(settings).home
+    except TinyJobsError:  # said by the check of that alias
+        return None
+    if not isinstance(store, SQLiteBackend):
+        return None
+    if store.in_memory:
+        return ("memory", settings.alias)  # each alias has one of its own
+    return ("sqlite", os.path.realpath(file_of(store.path)), store.statements.prefix)
 
 
 def _our_settings() -> Iterator[BackendSettings]:

@@ -108,6 +108,23 @@ def test_two_aliases_may_not_share_a_store(found):
     assert found(tasks={"default": shared, "second": apart}) == []
 
 
+def test_one_file_is_one_store_however_it_is_spelled(found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.db").symlink_to(tmp_path / "jobs.db")
+
+    def told(*urls):
+        entries = [{"BACKEND": OURS, "OPTIONS": {"url": url} if url else {}} for url in urls]
+        return [entry.id for entry in found(tasks=dict(zip(("default", "second"), entries, strict=True)))]
+
+    spelled = ["sqlite:///jobs.db", f"sqlite:///{tmp_path}/jobs.db?busy_timeout=1", "sqlite:///file:jobs.db?mode=rwc"]
+    for other in [*spelled[1:], "sqlite:///link.db", "sqlite:///./jobs.db"]:
+        assert told(spelled[0], other) == ["tinyjobs.E006"], other
+    project = f"sqlite:///{connections['default'].settings_dict['NAME']}"
+    assert told(None, project) == ["tinyjobs.E006"]
+    assert told(None, f"{project}?prefix=apart") == []
+    assert told("memory://", "memory://") == []
+
+
 def test_a_router_that_forbids_our_tables(found, settings):
     class NotThere:
         def allow_migrate(self, db, app_label, **hints):

@@ -87,7 +87,7 @@ class EnqueueTests(TestCase):
         self.assertIsNotNone(Job.objects.get().ready_at)
 
         too_far = datetime.datetime.max.replace(tzinfo=datetime.timezone(-datetime.timedelta(hours=12)))
-        with self.assertRaisesMessage(ValueError, "9998"):
+        with self.assertRaisesMessage(InvalidTask, "9998"):
             tasks.add.using(run_after=too_far).enqueue(1)
 
     def test_arguments_are_told_by_the_signature(self):

@@ -99,6 +99,13 @@ class AliasTarget:
 
     def worker(self, settings: WorkerSettings) -> Worker:
         """See `Target.worker`."""
+        database = self._settings.database
+        if database is not None and connections[database].in_atomic_block:
+            raise ConfigurationError(
+                f"This thread has a transaction open on {self._settings.where}, as every TestCase has. A worker, whose "
+                f"connections are its own, cannot see the jobs in it and would wait for its end. "
+                f"tinyjobs.testing.drain() runs them inside it; or use a TransactionTestCase."
+            )
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:
                 connection.close()  # this thread will not need it again for as long as the worker runs

@@ -7,6 +7,7 @@ they share is in `shared`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -20,9 +21,10 @@ from django.tasks.base import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django.tasks.exceptions import InvalidTask
 from django.utils import timezone
 
-from tinyjobs.core.errors import TinyJobsError
+from tinyjobs.core.errors import ConfigurationError, TinyJobsError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job
+from tinyjobs.core.options import check_queue
 from tinyjobs.taskbackend import signals
 from tinyjobs.taskbackend.deferred import PendingSend, send_at_commit, waits_for_commit
 from tinyjobs.taskbackend.results import (
@@ -69,6 +71,7 @@ class TinyJobsBackend(BaseTaskBackend):
     def validate_task(self, task: AnyTask) -> None:
         """Raise `InvalidTask` for a task that this backend cannot run, in Django's words where Django has them."""
         settle_run_after(task)
+        _check_names(task)
         if not self._is_known_to_be_valid(task):
             super().validate_task(task)
             _valid_functions.add((task.func, task.takes_context))
@@ -200,6 +203,26 @@ class TinyJobsBackend(BaseTaskBackend):
         from tinyjobs.checks import check_alias
 
         return check_alias(self)
+
+
+def _check_names(task: AnyTask) -> None:
+    """What Django lets pass and no store could keep, or no command line name."""
+    priority: object = task.priority
+    if type(priority) is not int and (isinstance(priority, bool) or not isinstance(priority, int | float)):
+        raise InvalidTask(f"priority must be a whole number between {TASK_MIN_PRIORITY} and {TASK_MAX_PRIORITY}.")
+    queue: object = task.queue_name
+    complaint = _queue_complaint(queue) if isinstance(queue, str) else f"{queue!r} is no name of a queue."
+    if complaint is not None:
+        raise InvalidTask(complaint)
+
+
+@lru_cache(1_024)
+def _queue_complaint(name: str) -> str | None:
+    try:
+        check_queue(name, "queue_name")
+    except ConfigurationError as error:
+        return str(error)
+    return None
 
 
 def _is_right_kind(run_after: Any) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.utils.json import normalize_json
 
+from tinyjobs.core.errors import SerializationError
+
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
@@ -18,7 +20,13 @@ def normalised(value: Any) -> Any:
         return value
     if (kind is list or kind is tuple) and _PLAIN.issuperset(map(type, value)):
         return list(value)
-    return _plain(normalize_json(value))
+    try:
+        return _plain(normalize_json(value))
+    except RecursionError:
+        # Said here, since Django's walk ends with an error that names neither the value nor the reason.
+        raise SerializationError(
+            f"A value of type {kind.__name__} is nested too deep to be stored, or contains itself."
+        ) from None
 
 
 def _plain(value: Any) -> Any:

@@ -14,9 +14,9 @@ from typing import Any
 from django.conf import settings
 from django.tasks import TaskResultStatus
 from django.tasks.base import TaskError
-from django.tasks.exceptions import TaskResultDoesNotExist
+from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
 
-from tinyjobs.core.errors import SerializationError
+from tinyjobs.core.errors import ConfigurationError, SerializationError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.options import check_run_at
@@ -147,8 +147,16 @@ def moment(seconds: float) -> datetime:
 
 def seconds_of(run_after: datetime) -> float:
     """The instant of a `run_after`. A naive one, possible without `USE_TZ`, is local time, as Django has it."""
-    aware = run_after.astimezone() if run_after.utcoffset() is None else run_after
-    return check_run_at(aware, "run_after")
+    aware = run_after
+    if run_after.utcoffset() is None:
+        try:
+            aware = run_after.astimezone()
+        except (ValueError, OverflowError):  # at either end of the calendar, where an offset leads out of it
+            aware = run_after.replace(tzinfo=UTC)
+    try:
+        return check_run_at(aware, "run_after")
+    except ConfigurationError as error:
+        raise InvalidTask(str(error)) from error
 
 
 def run_after_metadata(run_after: datetime) -> str:

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.tasks import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, task_backends
 from django.tasks import Task as DjangoTask
 from django.tasks.base import DEFAULT_TASK_PRIORITY
+from django.tasks.exceptions import InvalidTask
 from django.utils.module_loading import import_string
 
 from tinyjobs.core.errors import UnsupportedCapabilityError
@@ -184,8 +185,15 @@ def settle_run_after(task: AnyTask) -> None:
     """Make an instant of a `run_after` that was given as a timedelta, in the form that `USE_TZ` asks for."""
     delay: object = task.run_after
     if isinstance(delay, timedelta):
-        now = datetime.fromtimestamp(current_clock().now(), UTC if settings.USE_TZ else None)
-        object.__setattr__(task, "run_after", now + delay)
+        zone = UTC if settings.USE_TZ else None
+        now = datetime.fromtimestamp(current_clock().now(), zone)
+        try:
+            moment = now + delay
+        except OverflowError:
+            if delay > timedelta():
+                raise InvalidTask("run_after: that is later than the year 9998, which no store keeps.") from None
+            moment = datetime.fromtimestamp(0, zone)  # before the year 1, which is as much in the past
+        object.__setattr__(task, "run_after", moment)
 
 
 def split_items(items: Items) -> list[tuple[list[Any], dict[str, Any]]]:
