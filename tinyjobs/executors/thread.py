@@ -21,6 +21,9 @@ from tinyjobs.executors.call import Call, Deliver, End, Ending
 
 logger = logging.getLogger("tinyjobs.executors")
 
+# A call this short may be told of together with the ones after it.
+_SHORT = 0.0005
+
 
 class _Run:
     """One call on its way through the pool. `is_settled` is only touched on the loop's thread."""
@@ -47,6 +50,7 @@ class ThreadExecutor:
         self._wakes: SimpleQueue[bool] = SimpleQueue()
         self._is_waking = False
         self._is_closed = False
+        self._busy: dict[int, None] = {}
         self._ended: deque[tuple[_Run, Ending]] = deque()
         self._is_told = False
         self._threads: list[threading.Thread] = []
@@ -118,7 +122,13 @@ class ThreadExecutor:
             self._is_waking = False
             if self._is_closed:
                 return
+            if self._ended:
+                # Left by a thread that counted on this one to tell, should its next call turn out a long one.
+                self._tell_ended()
+            me = threading.get_ident()
+            self._busy[me] = None
             self._run_all()
+            del self._busy[me]
 
     def _run_all(self) -> None:
         while (run := self._next()) is not None:
@@ -128,12 +138,22 @@ class ThreadExecutor:
                 self._tell(self._arm, run)
             ending = run_call(run.call, self._monotonic)
             self._ended.append((run, ending))
-            # Set before the loop is told, and cleared by it before it looks: no ending can be left lying.
-            if not self._is_told:
-                self._is_told = True
-                self._tell(self._collect)
+            if self._work and ending.seconds < _SHORT and len(self._busy) < len(self._threads):
+                # The loop would only be woken early, for a part of the group. An idle thread is woken instead: it gets
+                # its turn as soon as this one is at rest or busy for long, and tells.
+                self._wake_one()
+            else:
+                self._tell_ended()
             # Or a thread that waits would keep its last job's arguments and result alive.
             del run, ending
+        if self._ended:
+            self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        # Set before the loop is told, and cleared by it before it looks: no ending can be left lying.
+        if not self._is_told:
+            self._is_told = True
+            self._tell(self._collect)
 
     def _tell(self, callback: Callable[..., None], *args: object) -> None:
         try:
