@@ -13,9 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.utils.safestring import mark_safe
 
-from tests.codecs.values import shape
 from tinyjobs.core.codecs.pickled import PickleCodec
-from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import MAX_DEPTH, JSONCodec
 from tinyjobs.core.errors import SerializationError
 
@@ -116,18 +114,6 @@ def test_each_refusal_names_the_type_and_the_path(value, named):
         codec.encode([value], root="result")
     with pytest.raises(TypeError):  # so that whoever expects Django's error catches ours
         codec.encode(value)
-
-
-def test_a_caller_with_a_rule_of_its_own_gets_the_base_type_of_strings_and_numbers():
-    plain = CodecRegistry().plain
-    sent = [mark_safe("<b>"), parsed, Number(3), Level.LOW, Word.HELLO, Ratio(0.5), Ratio("nan"), Number(10**700)]
-    back = plain.decode_call(plain.encode_call((sent,), {"k": {Word.HELLO: Number(1)}}))
-    expected = ["<b>", "parsed", 3, 1, "hello", 0.5, float("nan"), 10**700]
-    assert shape(back) == shape((([*expected],), {"k": {"hello": 1}}))
-    with pytest.raises(SerializationError, match=r"^args\[0\]: "):
-        plain.encode_call((Plain.A,), {})
-    with pytest.raises(SerializationError, match="4,300 digits"):
-        plain.encode(Number(10**4300))
 
 
 def test_the_remedies_are_named():

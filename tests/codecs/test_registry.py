@@ -10,8 +10,8 @@ from tinyjobs.core.errors import ConfigurationError, SerializationError
 
 def test_json_is_the_default_and_always_there():
     registry = CodecRegistry()
-    assert registry.get(DEFAULT) is registry.default is registry.json
-    assert registry.default.name == "json"
+    assert registry.get(DEFAULT) is registry.json
+    assert registry.json.name == "json"
 
 
 def test_pickle_is_off_by_default_and_the_error_names_the_switch(caplog):

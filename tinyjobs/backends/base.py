@@ -8,7 +8,7 @@ Verbs every store must honour, and their guarantees, are held by `tinyjobs.testi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -341,13 +341,12 @@ def _unsupported(backend: object, what: str) -> Exception:
     return UnsupportedCapabilityError(f"{type(backend).__name__} does not support {what}.")
 
 
-#: What an entry point of the group `tinyjobs.backends` names: called as `factory(url, clock=clock, **options)`.
 class BackendFactory(Protocol):
-    """Makes a store from its URL, the app's clock, and the options given beside the URL."""
+    """What an entry point of the group `tinyjobs.backends` names.
+
+    Makes a store from its URL, the app's clock, and the options given beside the URL.
+    """
 
     def __call__(self, url: str, *, clock: Clock, **options: Any) -> Backend:
         """The store, not yet connected."""
         ...
-
-
-type StoreOptions = Mapping[str, Any]

@@ -12,6 +12,7 @@ from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.status import JobStatus
+from tinyjobs.core.transitions import can_retry
 
 type Options = Mapping[str, Any]
 
@@ -115,7 +116,7 @@ def _not_there(job_id: str) -> str:
 
 
 def _not_retried(job: Job) -> str:
-    if job.status in (JobStatus.FAILED, JobStatus.CANCELLED):
+    if can_retry(job.status):
         return f"Job {job.id} was not queued again: another job holds its key {plain(job.key)}."
     return f"Job {job.id} is {job.status}; only failed and cancelled jobs can be queued again."
 

@@ -19,10 +19,7 @@ _logger = logging.getLogger("tinyjobs")
 
 
 class CodecRegistry:
-    """The codecs of one app. `json` is where the app's own types are registered.
-
-    `plain` writes what `json` reads, for a caller that has reduced its values to JSON by a rule of its own: there a
-    string or number of a subclass is stored as its base type rather than refused.
+    """The codecs of one app. `json` is the one of a task that names none, and where the app's types are registered.
 
     `refuse_pickle` shuts pickle out in both directions whatever `allow_pickle` says, for a store on a network that
     others may write to. Creating a registry that does hand pickle out logs one warning.
@@ -30,7 +27,6 @@ class CodecRegistry:
 
     def __init__(self, *, allow_pickle: bool = False, refuse_pickle: bool = False) -> None:
         self.json: Final = JSONCodec()
-        self.plain: Final = JSONCodec(base_types=True)
         self._codecs: dict[str, Codec] = {DEFAULT: self.json}
         self._refuse_pickle = refuse_pickle
         if allow_pickle and not refuse_pickle:
@@ -40,11 +36,6 @@ class CodecRegistry:
                 "write to the job store can run code in every worker. Keep the store private, and turn it off again "
                 "when no task needs it."
             )
-
-    @property
-    def default(self) -> Codec:
-        """The codec of a task that names none."""
-        return self.json
 
     def get(self, name: str) -> Codec:
         """Return the codec called `name`, to write or to read a payload with, or raise `SerializationError`."""

@@ -49,15 +49,11 @@ class JSONCodec:
     """Tagged JSON, and the place where a program registers its own types. Each app has one.
 
     Safe to share between threads; register before the first use, at import time.
-
-    With `base_types` a value of a subclass of `str`, `int` or `float` that is not registered is stored as the `str`,
-    `int` or `float` it is, for callers whose own contract is plain JSON and allows that. Reading is the same.
     """
 
     name: Final = "json"
 
-    def __init__(self, *, base_types: bool = False) -> None:
-        self._base_types = base_types
+    def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
         self._builders: dict[str, Callable[[Any], object]] = {kind.name: kind.build for kind in BUILT_IN}
         self._encoders: dict[type[Any], _Encoder] = {kind.type: self._encoder_of(kind) for kind in BUILT_IN}
@@ -140,19 +136,8 @@ class JSONCodec:
     def _value(self, value: object, depth: int) -> object:
         encoder = self._encoders.get(type(value))
         if encoder is None:
-            return self._of_an_unknown_type(value, depth)
+            raise unsupported(value)
         return encoder(value, depth)
-
-    def _of_an_unknown_type(self, value: object, depth: int) -> object:
-        if self._base_types:
-            # By the methods of the base type itself: a subclass may have its own idea of what it is.
-            if isinstance(value, str):
-                return str.__str__(value)
-            if isinstance(value, int):
-                return _int(int.__index__(value), depth)
-            if isinstance(value, float):
-                return _float(float.__float__(value), depth)
-        raise unsupported(value)
 
     def _list(self, values: Iterable[object], depth: int) -> list[object]:
         if depth > MAX_DEPTH:
