@@ -1,0 +1,215 @@
+"""What the processes of the crash tests run: `python -m tests.crash.program worker|enqueuer|writer …`.
+
+Every task writes a line to a ledger, a file opened for appending, before it does anything else: the ledger is what
+really happened, whatever the store says.
+"""
+
+import asyncio
+import concurrent.futures
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tinyjobs.app.facade import TinyJobs
+from tinyjobs.core.context import current_job
+from tinyjobs.runtime.driving import drive
+
+DATABASE = os.environ["CRASH_DATABASE"]
+LEDGER = Path(os.environ["CRASH_LEDGER"])
+STEP = 0.005
+
+app = TinyJobs(f"sqlite:///{DATABASE}")
+
+
+def write(*words: object) -> None:
+    """Append one line, in one write, so that lines of several processes never mix."""
+    line = " ".join(str(word) for word in words) + "\n"
+    descriptor = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def begin() -> str:
+    job = current_job()
+    assert job is not None
+    write("start", job.id, os.getpid(), job.claims)
+    return job.id
+
+
+def end(job_id: str) -> None:
+    write("end", job_id, os.getpid())
+
+
+@app.task(name="note")
+def note(number: int) -> None:
+    end(begin())
+
+
+@app.task(name="anote")
+async def anote(number: int) -> None:
+    end(begin())
+
+
+@app.task(name="work")
+def work(number: int, seconds: float) -> None:
+    job_id = begin()
+    time.sleep(seconds)
+    end(job_id)
+
+
+@app.task(name="awork")
+async def awork(number: int, seconds: float) -> None:
+    job_id = begin()
+    await asyncio.sleep(seconds)
+    end(job_id)
+
+
+@app.task(name="hold")
+def hold(path: str) -> None:
+    """Runs until the file is there."""
+    job_id = begin()
+    while not os.path.exists(path):
+        time.sleep(STEP)
+    end(job_id)
+
+
+@app.task(name="ahold")
+async def ahold(path: str) -> None:
+    job_id = begin()
+    while not os.path.exists(path):
+        await asyncio.sleep(STEP)
+    end(job_id)
+
+
+@app.task(name="stubborn")
+async def stubborn(path: str) -> None:
+    """Ignores every cancellation."""
+    job_id = begin()
+    while not os.path.exists(path):
+        try:
+            await asyncio.sleep(STEP)
+        except asyncio.CancelledError:
+            write("cancelled", job_id)
+    end(job_id)
+
+
+@app.task(name="block")
+async def block(path: str) -> None:
+    """Blocks the event loop."""
+    job_id = begin()
+    while not os.path.exists(path):
+        time.sleep(STEP)
+    end(job_id)
+
+
+@app.task(name="elsewhere")
+async def elsewhere(path: str) -> None:
+    """A coroutine that waits for a thread which nothing can stop."""
+    begin()
+    await asyncio.to_thread(_wait, path)
+
+
+def _wait(path: str) -> None:
+    while not os.path.exists(path):
+        time.sleep(STEP)
+
+
+@app.task(name="suicide", max_attempts=3, retry_base=0.01)
+def suicide() -> None:
+    begin()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(name="until_ended")
+def until_ended(count: int) -> None:
+    """The long one: holds until the ledger tells of that many ends of others."""
+    job_id = begin()
+    while sum(line.startswith("end ") for line in LEDGER.read_text().splitlines()) < count:
+        time.sleep(0.02)
+    end(job_id)
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+@app.task(name="children", store_result=True)
+def children(how: str) -> list[int]:
+    """Starts processes of its own, each in the way that ends them by a signal or by a word."""
+    begin()
+    if how == "pool":
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            return pool.map(square, range(5))
+    if how == "executor":
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as executor:
+            return list(executor.map(square, range(5)))
+    code = "print([number * number for number in range(5)])"
+    return json.loads(subprocess.check_output([sys.executable, "-c", code]))
+
+
+@app.on_job_failure
+def failed(job, error, will_retry) -> None:
+    write("failure", job.id, type(error).__name__, will_retry)
+
+
+def worker(settings: dict) -> None:
+    """Run a worker, and say so once its signal handlers stand."""
+    real = app.worker(handle_signals=True, **settings)
+    run = real.run
+
+    async def announced():
+        print("up", flush=True)
+        return await run()
+
+    real.run = announced  # type: ignore[method-assign]
+    report = drive(real)
+    app.close()
+    print(json.dumps({"succeeded": report.succeeded, "failed": report.failed, "forced": report.forced}), flush=True)
+
+
+def enqueuer(settings: dict) -> None:
+    """Enqueue until told to stop, or for that many seconds; tells how long each call took, and its own number."""
+    ends = time.monotonic() + settings["seconds"]
+    ids, took = [], []
+    number = 0
+    while time.monotonic() < ends:
+        began = time.perf_counter()
+        job = app.send("work" if number % 2 else "awork", (number, 0.002), max_attempts=50)
+        took.append(time.perf_counter() - began)
+        ids.append(job.id)
+        number += 1
+        time.sleep(settings["pause"])
+    print(json.dumps({"ids": ids, "took": took}), flush=True)
+
+
+def writer(settings: dict) -> None:
+    """Another program on the same file, in SQLite's default deferred mode, whose transactions write first."""
+    connection = sqlite3.connect(DATABASE, timeout=5.0)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("CREATE TABLE IF NOT EXISTS visits (id INTEGER PRIMARY KEY, at REAL)")
+    ends = time.monotonic() + settings["seconds"]
+    locked, took = [], []
+    while time.monotonic() < ends:
+        began = time.perf_counter()
+        try:
+            with connection:
+                connection.execute("INSERT INTO visits (at) VALUES (?)", [time.time()])
+                connection.execute("SELECT count(*) FROM visits").fetchone()
+        except sqlite3.OperationalError as error:
+            locked.append(str(error))
+        took.append(time.perf_counter() - began)
+        time.sleep(settings["pause"])
+    ((count,),) = connection.execute("SELECT count(*) FROM visits")
+    print(json.dumps({"locked": locked, "took": took, "rows": count}), flush=True)
+
+
+if __name__ == "__main__":
+    {"worker": worker, "enqueuer": enqueuer, "writer": writer}[sys.argv[1]](json.loads(sys.argv[2]))

@@ -1,0 +1,172 @@
+"""Starts the processes of the crash tests and reads what they left: the store, the ledger, their output."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tinyjobs.app.facade import TinyJobs
+from tinyjobs.core.job import Job
+
+ROOT = Path(__file__).parents[2]
+#: Reached only by a test that fails.
+PATIENCE = 30.0
+#: A lease that runs out soon and a reaper that looks often: a kill costs a test a second, not a minute.
+SHORT = {"lease": 1.0, "reap_interval": 0.2}
+
+
+class Process:
+    """One process of `program.py`, in a session of its own."""
+
+    def __init__(self, workshop: "Workshop", role: str, settings: dict[str, Any]) -> None:
+        environment = {
+            **os.environ,
+            "CRASH_DATABASE": str(workshop.database),
+            "CRASH_LEDGER": str(workshop.ledger_file),
+            "PYTHONUNBUFFERED": "1",
+        }
+        self.errors_file = workshop.folder / f"{role}-{len(workshop.processes)}.err"
+        with self.errors_file.open("wb") as errors:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-m", "tests.crash.program", role, json.dumps(settings)],
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self.pid = self._popen.pid
+
+    def wait_until_up(self) -> "Process":
+        """Return once its signal handlers stand."""
+        assert self._popen.stdout is not None
+        assert self._popen.stdout.readline() == b"up\n", self.errors
+        return self
+
+    @property
+    def errors(self) -> str:
+        """What it wrote to its error stream so far."""
+        return self.errors_file.read_text()
+
+    @property
+    def is_running(self) -> bool:
+        return self._popen.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    def send_to_group(self, number: signal.Signals) -> None:
+        os.killpg(self.pid, number)
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self._popen.wait(PATIENCE)
+
+    def ended(self) -> int:
+        """Its exit status, once it has ended."""
+        return self._popen.wait(PATIENCE)
+
+    def answer(self) -> Any:
+        """The last line it printed, as JSON, once it has ended."""
+        output, _ = self._popen.communicate(timeout=PATIENCE)
+        assert self.ended() == 0, self.errors
+        return json.loads(output.splitlines()[-1])
+
+    def clear_away(self) -> None:
+        """End it, whatever state it is in."""
+        if self.is_running:
+            self._popen.send_signal(signal.SIGCONT)
+            self._popen.kill()
+        self._popen.wait(PATIENCE)
+        if self._popen.stdout is not None:
+            self._popen.stdout.close()
+
+
+class Workshop:
+    """A database, a ledger, and the processes over them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.database = folder / "jobs.db"
+        self.ledger_file = folder / "ledger"
+        self.ledger_file.touch()
+        self.processes: list[Process] = []
+        self.app = TinyJobs(f"sqlite:///{self.database}")
+        self.app.setup()
+
+    def start(self, role: str = "worker", **settings: Any) -> Process:
+        """Start a process; a worker is not up yet when this returns."""
+        process = Process(self, role, settings)
+        self.processes.append(process)
+        return process
+
+    def worker(self, **settings: Any) -> Process:
+        """Start a worker and wait until it is up."""
+        return self.start(**settings).wait_until_up()
+
+    def finish(self, **settings: Any) -> Any:
+        """Run a worker until nothing is due or running; its report."""
+        return self.start(until_empty=True, **{**SHORT, **settings}).answer()
+
+    def send(self, task: str, *args: Any, **options: Any) -> str:
+        return self.app.send(task, args, **options).id
+
+    def get(self, job_id: str) -> Job:
+        return self.app.get(job_id)
+
+    def jobs(self) -> list[Job]:
+        """Every job there is."""
+        found: list[Job] = []
+        cursor: str | None = None
+        while True:
+            page = self.app.list(limit=1_000, cursor=cursor)
+            found.extend(page.jobs)
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    def history(self, job_id: str) -> list[str]:
+        return [entry.status.value for entry in self.app.executions(job_id)]
+
+    def lines(self, word: str) -> list[list[str]]:
+        """What stands in the ledger behind that word, line by line."""
+        lines = (line.split() for line in self.ledger_file.read_text().splitlines())
+        return [rest for first, *rest in lines if first == word]
+
+    def starts(self, job_id: str | None = None) -> list[str]:
+        """The jobs whose function began, once for each time it did."""
+        return [found for found, *_ in self.lines("start") if job_id in (None, found)]
+
+    def ends(self, job_id: str | None = None) -> list[str]:
+        """The jobs whose function came to its end."""
+        return [found for found, *_ in self.lines("end") if job_id in (None, found)]
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.clear_away()
+        self.app.close()
+
+
+def until(condition: Callable[[], Any], what: str = "") -> Any:
+    """Wait for something that another process does."""
+    ends = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < ends, f"it did not come about: {what}"
+        time.sleep(0.01)
+    return found
+
+
+@contextmanager
+def workshop_in(folder: Path) -> Iterator[Workshop]:
+    workshop = Workshop(folder)
+    try:
+        yield workshop
+    finally:
+        workshop.close()
