@@ -6,26 +6,35 @@ thread that waits for it. One job at a time, in queue order, decided by the same
 """
 
 import asyncio
+import logging
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 from tinyjobs.core.context import running_job
 from tinyjobs.core.errors import JobTimeout, UnknownTaskError
 from tinyjobs.core.inline import finish
-from tinyjobs.core.job import ClaimRequest, Held, Job
+from tinyjobs.core.job import ClaimRequest, Held, Job, Recorded
 from tinyjobs.core.status import JobStatus
+from tinyjobs.core.transitions import Outcome
+from tinyjobs.core.trouble import Backoff, is_transient
 from tinyjobs.executors.call import Call, End, Ending
 from tinyjobs.executors.thread import run_call
-from tinyjobs.runtime.attempt import Conclusion, conclude, hand_back, prepare
+from tinyjobs.runtime.attempt import Conclusion, conclude, hand_back, prepare, refused
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import tell_now
 from tinyjobs.runtime.identity import make_worker_id
 
+logger = logging.getLogger("tinyjobs.worker")
+
 #: A drain's job is leased for this long and the lease renewed at a third of it by `LeaseRenewal`.
 LEASE = 60.0
+#: Between two tries to write an outcome that the store could not take at that moment: as long as a lease, in all.
+FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+_TRIES = 35
 
 type RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
 type Savepoint = Callable[[], AbstractContextManager[object]]
@@ -62,21 +71,25 @@ class Drain:
         Raises `UnknownTaskError` for a job no task here can run, and leaves that job queued.
         """
         done = 0
-        while limit is None or done < limit:
-            request = ClaimRequest(worker_id=self._worker_id, limit=1, lease=LEASE, queues=tuple(queues))
-            claimed = finish(self._store.claim(request)).jobs
-            if not claimed:
-                break
-            self._run_claimed(claimed[0])
-            done += 1
+        with LeaseRenewal(self._engine) as leases:
+            while limit is None or done < limit:
+                request = ClaimRequest(worker_id=self._worker_id, limit=1, lease=LEASE, queues=tuple(queues))
+                claimed = finish(self._store.claim(request)).jobs
+                if not claimed:
+                    break
+                self._run_claimed(claimed[0], leases)
+                done += 1
         return done
 
     def run_one(self, job_id: str) -> Job | None:
         """Run this one job if it is queued and due; the job as it stands afterwards, or None when it was not."""
         job = finish(self._store.claim_job(job_id, worker_id=self._worker_id, lease=LEASE))
-        return self._run_claimed(job) if job is not None else None
+        if job is None:
+            return None
+        with LeaseRenewal(self._engine) as leases:
+            return self._run_claimed(job, leases)
 
-    def _run_claimed(self, job: Job) -> Job:
+    def _run_claimed(self, job: Job, leases: "LeaseRenewal") -> Job:
         prepared = prepare(self._engine, job)
         if isinstance(prepared, Conclusion):
             if prepared.error is None:
@@ -86,14 +99,14 @@ class Drain:
                 )
             return self._record(prepared)
         tell_now(self._engine.hooks.on_start, job, await_=self._run_coroutine)
-        try:
-            with LeaseRenewal(self._engine, job) if self._keeps_lease else nullcontext():
+        with leases.kept(job) if self._keeps_lease else nullcontext():
+            try:
                 ending = self._call(prepared)
-        except BaseException:
-            # A real Ctrl-C, not the task's own: the job goes back as if it had not been taken.
-            finish(self._store.record([hand_back(self._engine, job).outcome]))
-            raise
-        return self._record(conclude(self._engine, ending))
+            except BaseException:
+                # A real Ctrl-C, not the task's own: the job goes back as if it had not been taken.
+                finish(self._store.record([hand_back(self._engine, job).outcome]))
+                raise
+            return self._record(conclude(self._engine, ending))
 
     def _call(self, call: Call) -> Ending:
         if call.spec.is_coroutine:
@@ -129,11 +142,13 @@ class Drain:
         return ending
 
     def _record(self, conclusion: Conclusion) -> Job:
-        recorded = finish(self._store.record([conclusion.outcome]))
+        recorded, is_in_doubt = self._write(conclusion.outcome)
         if 0 in recorded.refused:
-            raise recorded.refused[0]
+            if conclusion.is_fallback:
+                raise recorded.refused[0]
+            return self._record(refused(self._engine, conclusion, recorded.refused[0]))
         job = conclusion.recorded_job()
-        if not recorded.applied[0]:
+        if not recorded.applied[0] and not (is_in_doubt and self._landed_before(conclusion.outcome)):
             return finish(self._store.get(job.id)) or job
         hooks = self._engine.hooks
         if conclusion.error is not None:
@@ -142,30 +157,71 @@ class Drain:
             tell_now(hooks.on_success, job, conclusion.value, conclusion.seconds, await_=self._run_coroutine)
         return job
 
+    def _write(self, outcome: Outcome) -> tuple[Recorded, bool]:
+        """Record, again after trouble that may pass; the answer, and whether an earlier try may have landed."""
+        trouble = Backoff(first=FIRST_PAUSE, ceiling=_LONGEST_PAUSE)
+        while True:
+            try:
+                return finish(self._store.record([outcome])), trouble.failures > 0
+            except Exception as error:
+                # Inside the caller's transaction nothing gets better by waiting: whoever holds the lock waits for it.
+                if not self._keeps_lease or not is_transient(error) or trouble.failures >= _TRIES:
+                    raise
+                if trouble.failures == 0:
+                    logger.warning("the outcome of job %s is not recorded yet, trying again: %s", outcome.job_id, error)
+                threading.Event().wait(trouble.failed())
+
+    def _landed_before(self, outcome: Outcome) -> bool:
+        executions = finish(self._store.executions(outcome.job_id))
+        return any(entry.claim == outcome.claim and entry.status is outcome.ended_as for entry in executions)
+
 
 class LeaseRenewal:
-    """Renews the lease of one job from a thread of its own while the block runs."""
+    """Renews the lease of the job that runs, from one thread for a whole drain, started with its first job."""
 
-    def __init__(self, engine: Engine, job: Job) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._held = Held(job.id, job.claims)
+        self._held: Held | None = None
         self._stopped = threading.Event()
-        self._thread: threading.Timer | None = None
+        self._is_started = False
+        self._trouble = Backoff(first=LEASE / 60, ceiling=LEASE / 12)
 
-    def __enter__(self) -> None:
-        self._thread = threading.Timer(LEASE / 3, self._run)
-        self._thread.daemon = True
-        self._thread.start()
+    def __enter__(self) -> "LeaseRenewal":
+        return self
 
     def __exit__(self, *exc: object) -> None:
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.cancel()
+
+    @contextmanager
+    def kept(self, job: Job) -> Generator[None]:
+        """Keep this job's lease during the block."""
+        self._held = Held(job.id, job.claims)
+        if not self._is_started:
+            self._is_started = True
+            threading.Thread(target=self._run, name="tinyjobs-drain-lease", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._held = None
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
-            finish(self._engine.store.inline().heartbeat([self._held], LEASE))
-            self._stopped.wait(LEASE / 3)
+        pause = LEASE / 3
+        while not self._stopped.wait(pause):
+            pause = self._pass()
+
+    def _pass(self) -> float:
+        held = self._held
+        try:
+            if held is not None:
+                finish(self._engine.store.inline().heartbeat([held], LEASE))
+        except Exception as error:
+            # Without a renewal the job would run a second time, beside this run of it.
+            self._engine.hooks.report("leases", error)
+            if self._trouble.failures == 0 and held is not None:
+                logger.warning("the lease of job %s is not renewed, trying again: %s", held.job_id, error)
+            return self._trouble.failed()
+        self._trouble.succeeded()
+        return LEASE / 3
 
 
 class _Undo(Exception):
