@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tests.runtime.conftest import PATIENCE, Wrapped, eventually
-from tinyjobs.core.errors import StoreBusyError, StoreUnavailableError
+from tinyjobs.core.errors import StoreBusyError, StoreReplacedError, StoreUnavailableError
 
 TROUBLE = {
     "busy": StoreBusyError("locked"),
@@ -209,3 +209,20 @@ def test_a_worker_waits_for_tables_that_are_not_there_yet(make_bench, tmp_path, 
     with caplog.at_level(logging.INFO, "tinyjobs"):
         asyncio.run(main())
     assert lines(caplog, logging.WARNING).count(("tinyjobs.worker", "WARNING")) == 1
+
+
+@pytest.mark.parametrize("verb", ["record", "next_due"])
+def test_a_store_that_was_replaced_ends_the_worker(bench, verb):
+    """Its supervisor starts it anew; going on, it would wait for ever for jobs that others see and it does not."""
+    store = Wrapped(bench.store)
+    bench.task("note", lambda: None)
+
+    async def main():
+        running = asyncio.create_task(bench.worker(store=store, poll=0.02, shutdown_timeout=1.0).run())
+        await eventually(lambda: "next_due" in store.calls)
+        store.before[verb] = raising(StoreReplacedError("another file"))
+        bench.put("note")
+        with pytest.raises(StoreReplacedError, match="another file"):
+            await asyncio.wait_for(running, PATIENCE)
+
+    asyncio.run(main())

@@ -1,5 +1,6 @@
 """What a store says in plain words when its file is out of reach, full, read-only, damaged or no database at all."""
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -11,9 +12,9 @@ import pytest
 from tests.sqlite.stores import connection_of, make_job, make_store, request
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.core.clock import FrozenClock
-from tinyjobs.core.errors import DataRefusedError, StoreError, StoreUnavailableError
+from tinyjobs.core.errors import DataRefusedError, StoreError, StoreReplacedError, StoreUnavailableError
 from tinyjobs.core.inline import finish
-from tinyjobs.core.trouble import Trouble, kind_of
+from tinyjobs.core.trouble import Trouble, is_final, kind_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="file permissions work differently there")
 
@@ -132,6 +133,53 @@ def test_the_file_is_damaged(tmp_path):
         finish(inline.setup())
         finish(inline.claim(request()))
     assert caught.value.sqlite_errorname.startswith("SQLITE_CORRUPT")  # type: ignore[attr-defined]
+
+
+def test_the_file_is_replaced_in_use(tmp_path):
+    """What is written to the old one would reach nobody, so nothing is."""
+    path = tmp_path / "jobs.db"
+    store = make_store(path)
+    inline = store.inline()
+
+    async def use():
+        await store.enqueue(make_job(store.clock))
+        finish(inline.enqueue(make_job(store.clock)))
+        for leftover in tmp_path.iterdir():
+            leftover.unlink()
+        finish(make_store(path).inline().close())
+        for ask in (
+            lambda: store.enqueue(make_job(store.clock)),
+            lambda: finish(inline.enqueue(make_job(store.clock))),
+            lambda: store.record_now([], request()),
+        ):
+            with pytest.raises(StoreReplacedError, match="was replaced by another one while it was in use") as caught:
+                await ask()
+            assert is_final(caught.value)
+        await store.close()
+        finish(inline.close())
+
+    asyncio.run(use())
+    assert finish(make_store(path).inline().counts_by_status())["queued"] == 0
+
+
+def test_the_file_is_removed_in_use(tmp_path):
+    path = tmp_path / "jobs.db"
+    store = make_store(path)
+
+    async def use():
+        job = await store.enqueue(make_job(store.clock))
+        os.rename(path, tmp_path / "elsewhere.db")
+        for ask in (store.claim, lambda wanted: finish(store.inline().claim(wanted))):
+            with pytest.raises(StoreUnavailableError, match="was removed while it was in use") as caught:
+                await ask(request())
+            assert kind_of(caught.value) is Trouble.OUTAGE
+        assert not path.exists()
+        os.rename(tmp_path / "elsewhere.db", path)
+        assert [found.id for found in (await store.claim(request())).jobs] == [job.id]
+        await store.close()
+
+    finish(store.inline().next_due())
+    asyncio.run(use())
 
 
 def test_values_that_no_column_takes(tmp_path):

@@ -84,6 +84,10 @@ class NewerStoreError(StoreError):
     """The store was written by a release whose layout this one cannot work on. Upgrade the package."""
 
 
+class StoreReplacedError(StoreError):
+    """Another store stands where the one in use was. This process has to be started again."""
+
+
 class SchemaMissingError(StoreError):
     """The tables are not there yet, or are older than this release needs."""
 

@@ -13,6 +13,7 @@ from tinyjobs.core.errors import (
     NewerStoreError,
     SchemaMissingError,
     StoreBusyError,
+    StoreReplacedError,
     StoreUnavailableError,
 )
 
@@ -23,6 +24,7 @@ class Trouble(Enum):
     CONTENTION = "contention"
     OUTAGE = "outage"
     MISCONFIGURATION = "misconfiguration"
+    REPLACEMENT = "replacement"
     DATA = "data"
     UNEXPECTED = "unexpected"
 
@@ -31,6 +33,7 @@ _KINDS: tuple[tuple[type[BaseException], Trouble], ...] = (
     (StoreBusyError, Trouble.CONTENTION),
     (StoreUnavailableError, Trouble.OUTAGE),
     (SchemaMissingError, Trouble.OUTAGE),
+    (StoreReplacedError, Trouble.REPLACEMENT),
     (NewerStoreError, Trouble.MISCONFIGURATION),
     (ConfigurationError, Trouble.MISCONFIGURATION),
     (DataRefusedError, Trouble.DATA),
@@ -43,6 +46,11 @@ def kind_of(error: BaseException) -> Trouble:
         if isinstance(error, types):
             return kind
     return Trouble.UNEXPECTED
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether nothing this process does can ever succeed again, so that it had better end and be started anew."""
+    return kind_of(error) is Trouble.REPLACEMENT
 
 
 def is_transient(error: BaseException) -> bool:

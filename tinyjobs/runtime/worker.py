@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded, Room
-from tinyjobs.core.trouble import Backoff, is_transient
+from tinyjobs.core.trouble import Backoff, is_final, is_transient
 from tinyjobs.executors.call import Ending
 from tinyjobs.executors.coroutine import CoroutineExecutor
 from tinyjobs.executors.thread import ThreadExecutor
@@ -75,6 +75,8 @@ class Worker:
         #: Whether the event loop serves this worker alone; `drive` says so.
         self.owns_loop = False
         self._parts: _Parts | None = None
+        #: What ends this run, since no later pass could do better.
+        self._final: Exception | None = None
         self._stop = Stop(engine.clock.monotonic)
         self._hungry = True
         self._left_some = False
@@ -107,9 +109,11 @@ class Worker:
                 self.force()
                 await cycle
                 raise
+            if self._final is not None:
+                raise self._final
             return self._report(parts, left)
         finally:
-            self._parts = None
+            self._parts, self._final = None, None
             self._stop.clear()
 
     def _report(self, parts: _Parts, left: int | None) -> WorkerReport:
@@ -365,6 +369,10 @@ class Worker:
 
     async def _pause_after(self, parts: _Parts, done: str, error: Exception) -> None:
         self.engine.hooks.report("worker", error)
+        if is_final(error):
+            self._final = self._final or error
+            self._stop.ask()
+            return
         if self._troubles[done].failures == 0:
             expected = is_transient(error)
             level = logging.WARNING if expected else logging.ERROR

@@ -18,8 +18,9 @@ from typing import Any
 from tinyjobs.backends.sql.connection import Parameters, Row, Verb
 from tinyjobs.backends.sql.statements import Statement
 from tinyjobs.backends.sqlite.errors import is_busy, translate
+from tinyjobs.backends.sqlite.options import file_of
 from tinyjobs.core.clock import Clock, SystemClock
-from tinyjobs.core.errors import StoreBusyError
+from tinyjobs.core.errors import StoreBusyError, StoreReplacedError, StoreUnavailableError
 
 # SQLite's own wait cannot be interrupted or cut, so it is never used: a locked file is tried again after these pauses,
 # the last of them over and over, until the end of our patience.
@@ -92,6 +93,7 @@ class SqliteConnection:
         self._off_until = 0.0
         self._others_until = 0.0
         self._version = -1
+        self._file: tuple[int, int] | None = None
 
     def prepare(self, *, memory: bool = False) -> None:
         """Set what a connection needs; switch the file to WAL unless it is in memory."""
@@ -103,6 +105,29 @@ class SqliteConnection:
             if mode.lower() != "wal":
                 # Needs the file for itself, and SQLite answers "locked" at once instead of waiting.
                 self._patiently("PRAGMA journal_mode = WAL")
+            self._file = self._file_now()
+
+    def _check_file(self) -> None:
+        """Raise where the file is no longer the one that is open here: nobody else would see what happens in it.
+
+        To open the new one is no way out: this process may have more connections to the old one, and two files of one
+        name in one process would take each other's locks away.
+        """
+        if self._file is None or (found := self._file_now()) == self._file:
+            return
+        if found is None:
+            raise StoreUnavailableError(f"{self._settings.path}: the file was removed while it was in use.")
+        raise StoreReplacedError(
+            f"{self._settings.path}: the file was replaced by another one while it was in use, so this process has to "
+            f"be started again. Stop whatever uses the file before you replace it."
+        )
+
+    def _file_now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(file_of(self._settings.path))  # not opened: see above
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def close(self) -> None:
         """Close it, after whatever runs on it."""
@@ -116,6 +141,7 @@ class SqliteConnection:
         A signal handler may call while a verb is under way on its thread; such a call becomes a part of that verb.
         """
         if not getattr(self._verb, "cr_running", False):
+            self._check_file()
             self._heal()
         coroutine = verb(self)
         before, self._verb = self._verb, coroutine
