@@ -22,8 +22,9 @@ from tinyjobs.models import Job
 from tinyjobs.runtime.driving import run_worker
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.worker import Worker
+from tinyjobs.taskbackend.backend import backend_of
 from tinyjobs.taskbackend.hygiene import KEPT, Hygiene
-from tinyjobs.taskbackend.working import backend_of, open_engine, open_store, worker_settings
+from tinyjobs.taskbackend.working import open_engine, open_store
 
 PATIENCE = 20
 
@@ -298,14 +299,6 @@ class HygieneTests(TransactionTestCase):
 
 class EngineTests(TransactionTestCase):
     databases = {"default", "other"}
-
-    def test_settings_of_a_worker(self):
-        options = {"concurrency": 3, "lease": 10}
-        with override_settings(TASKS={"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": options}}):
-            settings = worker_settings("default", lease=20, queues=None)
-        self.assertEqual((settings.concurrency, settings.lease, settings.queues), (3, 20, ()))
-        with self.assertRaisesMessage(ConfigurationError, "lease"):
-            worker_settings("default", lease=-1)
 
     def test_an_alias_that_is_not_ours(self):
         entry = {"BACKEND": "django.tasks.backends.dummy.DummyBackend"}

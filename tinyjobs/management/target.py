@@ -23,12 +23,12 @@ from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.worker import Worker
-from tinyjobs.taskbackend.backend import TinyJobsBackend
+from tinyjobs.taskbackend.backend import TinyJobsBackend, backend_of, our_backends
 from tinyjobs.taskbackend.connection import DjangoConnection
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.running import TaskCall
 from tinyjobs.taskbackend.shared import Shared
-from tinyjobs.taskbackend.working import backend_of, open_engine
+from tinyjobs.taskbackend.working import open_engine
 
 # The checks that somebody who starts a worker should not have to run `check` for.
 _WORTH_A_LINE = frozenset({"tinyjobs.W001"})
@@ -130,7 +130,7 @@ class AliasTarget:
 
 def default_alias() -> str:
     """The alias that is meant when none is given: `default` if it is one of ours, else the only one that is."""
-    ours = [alias for alias in task_backends if _is_ours(alias)]
+    ours = list(our_backends())
     if len(ours) == 1:
         return ours[0]
     if "default" in ours or not ours:
@@ -146,13 +146,6 @@ def _usable(alias: str) -> tuple[TinyJobsBackend, Shared]:
         known = ", ".join(sorted(task_backends.settings))
         reason = str(error) if alias in task_backends.settings else f"TASKS has no {alias!r}. There are: {known}."
         raise ConfigurationError(reason) from error
-
-
-def _is_ours(alias: str) -> bool:
-    try:
-        return isinstance(task_backends[alias], TinyJobsBackend)
-    except InvalidTaskBackend:
-        return False
 
 
 def _is_worth_a_line(found: CheckMessage) -> bool:

@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.tasks import TaskResultStatus
+from django.tasks import TaskResultStatus, task_backends
 from django.tasks.backends.base import BaseTaskBackend
 from django.tasks.base import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django.tasks.exceptions import InvalidTask
@@ -27,6 +27,7 @@ from tinyjobs.core.job import Job
 from tinyjobs.core.options import check_queue
 from tinyjobs.taskbackend import signals
 from tinyjobs.taskbackend.deferred import PendingSend, send_at_commit, waits_for_commit
+from tinyjobs.taskbackend.draining import run_now
 from tinyjobs.taskbackend.results import (
     JobResult,
     moment,
@@ -37,7 +38,8 @@ from tinyjobs.taskbackend.results import (
     stored_task,
 )
 from tinyjobs.taskbackend.sending import Draft
-from tinyjobs.taskbackend.shared import Shared, usable
+from tinyjobs.taskbackend.settings import BackendSettings
+from tinyjobs.taskbackend.shared import Shared, parsed_settings, usable
 from tinyjobs.taskbackend.task import Items, Task, check_key, options_of, settle_run_after, split_items
 from tinyjobs.taskbackend.typed import AnyTask
 
@@ -154,8 +156,6 @@ class TinyJobsBackend(BaseTaskBackend):
 
     def _run_eagerly(self, results: Sequence[JobResult]) -> list[JobResult]:
         """Run each job that was just sent, and no other; one that is not due stays queued."""
-        from tinyjobs.taskbackend.working import run_now
-
         for result in results:
             if not result.existing:
                 run_now(self.shared, result.id)
@@ -200,9 +200,40 @@ class TinyJobsBackend(BaseTaskBackend):
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         """What the check framework is told about this alias."""
-        from tinyjobs.checks import check_alias
+        # Brings in what migrations need, which a process that only sends jobs can do without.
+        from tinyjobs.taskbackend.aliaschecks import check_alias
 
-        return check_alias(self)
+        return check_alias(self.alias, self.params, our_settings())
+
+
+def our_backends() -> dict[str, TinyJobsBackend]:
+    """Our task backends by their alias. One that cannot be made is left out: the check of its alias says why."""
+    found: dict[str, TinyJobsBackend] = {}
+    for alias in task_backends:
+        try:
+            backend = task_backends[alias]
+        except Exception:  # whatever a backend of somebody else's may raise
+            continue
+        if isinstance(backend, TinyJobsBackend):
+            found[alias] = backend
+    return found
+
+
+def our_settings() -> list[BackendSettings]:
+    """The settings of each alias of ours, as far as they are right."""
+    found = [parsed_settings(alias, backend.params) for alias, backend in our_backends().items()]
+    return [settings for settings in found if isinstance(settings, BackendSettings)]
+
+
+def backend_of(alias: str) -> TinyJobsBackend:
+    """The task backend of an alias; raises `ConfigurationError` when it is none of ours."""
+    backend = task_backends[alias]
+    if not isinstance(backend, TinyJobsBackend):
+        raise ConfigurationError(
+            f"TASKS[{alias!r}] is {type(backend).__module__}.{type(backend).__qualname__}, not a backend of tinyjobs. "
+            f"Those are: {', '.join(our_backends()) or 'none'}."
+        )
+    return backend
 
 
 def _check_names(task: AnyTask) -> None:

@@ -16,12 +16,13 @@ from django.test import override_settings
 
 from tinyjobs.core.inline import finish
 from tinyjobs.core.status import JobStatus
+from tinyjobs.taskbackend.backend import backend_of
 from tinyjobs.taskbackend.deferred import send_pending
 from tinyjobs.taskbackend.results import JobResult, read_executions, result_of
 from tinyjobs.taskbackend.sending import check_arguments
 from tinyjobs.taskbackend.task import Items, Task, settle_run_after, split_items
 from tinyjobs.taskbackend.typed import AnyResult, AnyTask
-from tinyjobs.taskbackend.working import backend_of, drain_here
+from tinyjobs.taskbackend.working import drain_here
 
 __all__ = [
     "DummyBackend",
