@@ -130,9 +130,9 @@ def check_task_name(value: object, source: str) -> str:
 def check_priority(value: object, source: str) -> int:
     """A whole number of 32 bits; larger runs first."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f"{source}: {value!r} is not a whole number; larger numbers run first.")
+        raise ConfigurationError(f"{source}: {shown(value)} is not a whole number; larger numbers run first.")
     if not PRIORITY_RANGE[0] <= value <= PRIORITY_RANGE[1]:
-        raise ConfigurationError(f"{source}: {value} is outside {PRIORITY_RANGE[0]} to {PRIORITY_RANGE[1]}.")
+        raise ConfigurationError(f"{source}: {shown(value)} is outside {PRIORITY_RANGE[0]} to {PRIORITY_RANGE[1]}.")
     return value
 
 
@@ -146,6 +146,14 @@ def check_run_at(value: object, source: str) -> float:
         # timestamp() of an aware datetime near year 1 or 9999 is plain arithmetic and cannot overflow.
         return _instant(value.timestamp(), source)
     raise ConfigurationError(f"{source}: {value!r} is not an aware datetime.")
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it, in part when it is long."""
+    try:
+        return f"{value!r:.100}"
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number of thousands of digits"
 
 
 def _name(value: object, source: str) -> str:
@@ -175,21 +183,21 @@ def _instant(value: float, source: str) -> float:
 def _delay(value: object, source: str) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:  # NaN is not itself
-        raise ConfigurationError(f"{source}: {value!r} is neither a number of seconds nor a timedelta.")
+        raise ConfigurationError(f"{source}: {shown(value)} is neither a number of seconds nor a timedelta.")
     # Bounded before it becomes a float: a large enough whole number has none.
     return float(max(min(seconds, LAST_INSTANT), 0))
 
 
 def _whole(value: object, source: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_ATTEMPTS:
-        raise ConfigurationError(f"{source}: {value!r} is not a whole number from 1 to {MAX_ATTEMPTS}.")
+        raise ConfigurationError(f"{source}: {shown(value)} is not a whole number from 1 to {MAX_ATTEMPTS}.")
     return value
 
 
 def _seconds(value: object, source: str) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number <= sys.float_info.max:
-        raise ConfigurationError(f"{source}: {value!r:.100} is not a positive number of seconds.")
+        raise ConfigurationError(f"{source}: {shown(value)} is not a positive number of seconds.")
     return float(number)
 
 

@@ -5,12 +5,13 @@
 
 import importlib
 import math
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError
 from tinyjobs.core.job import Job
-from tinyjobs.core.options import LAST_INSTANT, TaskOptions, check_run_at
+from tinyjobs.core.options import LAST_INSTANT, TaskOptions, check_run_at, shown
 
 #: What a backoff without a cap is held to: a year.
 LONGEST_DELAY = 365 * 86_400.0
@@ -27,8 +28,8 @@ class Retry(TinyJobsError):
             raise ConfigurationError("Retry: give in_ or at, not both.")
         super().__init__(reason or "the task asked to be tried again")
         seconds = in_.total_seconds() if isinstance(in_, timedelta) else in_
-        if seconds is not None and not math.isfinite(seconds):
-            raise ConfigurationError(f"Retry: in_={in_!r} is no finite number of seconds.")
+        if seconds is not None and not _is_finite(seconds):
+            raise ConfigurationError(f"Retry: in_={shown(in_)} is no finite number of seconds, nor a timedelta.")
         self.seconds = None if seconds is None else max(float(seconds), 0.0)
         self.instant = None if at is None else check_run_at(at, "Retry: at")
 
@@ -37,6 +38,13 @@ class Retry(TinyJobsError):
         if self.instant is not None:
             return self.instant
         return min(now + (self.seconds or 0.0), LAST_INSTANT)
+
+
+def _is_finite(seconds: object) -> bool:
+    # Compared, not converted: a large enough whole number cannot become a float.
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return False
+    return abs(seconds) <= sys.float_info.max
 
 
 class Abandon(TinyJobsError):
