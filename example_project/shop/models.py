@@ -4,6 +4,7 @@ import secrets
 from decimal import Decimal
 
 from django.db import models
+from django.urls import reverse
 from django.utils import timezone
 
 
@@ -38,6 +39,9 @@ class Order(models.Model):
 
     def __str__(self) -> str:
         return self.reference
+
+    def get_absolute_url(self) -> str:
+        return reverse("order", args=[self.reference])
 
     @property
     def total(self) -> Decimal:

@@ -80,7 +80,7 @@ class RunningTheJobs(ShopTestCase):
 class Pages(ShopTestCase):
     def test_an_order_is_placed_and_shown_with_its_jobs(self):
         answer = self.client.post("/", {"email": EMAIL, f"quantity-{self.mug.pk}": "1"}, follow=True)
-        self.assertContains(answer, "receipt")
+        self.assertContains(answer, "Receipt")
         self.assertContains(answer, "Ready")
         drain()
         self.assertContains(self.client.get(answer.redirect_chain[-1][0]), "Successful")
@@ -98,3 +98,4 @@ class Pages(ShopTestCase):
         for page in ("order/", f"order/{order.reference}/change/", "product/", "stockexport/"):
             self.assertEqual(self.client.get(f"/admin/shop/{page}").status_code, 200, page)
         self.assertContains(self.client.get("/admin/shop/order/"), "19.60")
+        self.assertContains(self.client.get(f"/admin/shop/order/{order.reference}/change/"), order.jobs["receipt"])
