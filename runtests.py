@@ -122,9 +122,18 @@ def candidates(version):
         found = shutil.which(name)
         if found:
             yield found
-    pyenv = os.environ.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
-    for found in sorted(glob.glob(os.path.join(pyenv, "versions", version + ".*", "bin", "python")), reverse=True):
-        yield found
+    for root in pyenv_roots():
+        for found in sorted(glob.glob(os.path.join(root, "versions", version + ".*", "bin", "python")), reverse=True):
+            yield found
+
+
+def pyenv_roots():
+    """Yield the folders where pyenv may keep its Pythons: the one it is told or the usual one, and its command's."""
+    yield os.environ.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
+    command = shutil.which("pyenv")
+    if command:
+        # root/bin/pyenv, which in a clone of pyenv is a link to root/libexec/pyenv
+        yield os.path.dirname(os.path.dirname(os.path.realpath(command)))
 
 
 def version_of(path):

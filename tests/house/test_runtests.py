@@ -55,6 +55,20 @@ def test_pythons_that_pyenv_keeps_are_found(only_here):
 
 
 @needs_a_shell
+def test_pythons_of_a_pyenv_that_is_only_on_the_path_are_found(only_here, monkeypatch):
+    monkeypatch.delenv("PYENV_ROOT")
+    monkeypatch.setenv("HOME", str(only_here / "home"))
+    root = only_here / "elsewhere"
+    for folder in ("bin", "libexec", "versions/3.12.4/bin"):
+        (root / folder).mkdir(parents=True)
+    interpreter(root / "libexec", "pyenv")
+    (root / "bin" / "pyenv").symlink_to("../libexec/pyenv")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(only_here), str(root / "bin")]))
+    works = interpreter(root / "versions/3.12.4/bin", "python", prints="3.12")
+    assert runtests.find_python(None) == works
+
+
+@needs_a_shell
 def test_no_python_that_will_do_is_said_plainly(only_here, capsys):
     with pytest.raises(SystemExit) as stopped:
         runtests.find_python(None)
