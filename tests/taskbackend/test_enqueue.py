@@ -272,7 +272,7 @@ class EnqueueManyTests(TestCase):
 
     def test_all_or_none(self):
         for item in ((1, 2, 3), ({1},), "text", 7, None, {"c": 1}):
-            with self.subTest(item=item), self.assertRaises(TypeError):
+            with self.subTest(item=item), self.assertRaisesRegex(TypeError, "^item 1 of enqueue_many"):
                 tasks.add.enqueue_many([(1,), item])
         self.assertEqual(Job.objects.count(), 0)
 

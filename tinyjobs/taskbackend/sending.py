@@ -8,6 +8,7 @@ from typing import Any
 
 from django.tasks.exceptions import InvalidTask
 
+from tinyjobs.core.errors import SerializationError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import TaskOptions
 from tinyjobs.taskbackend.normal import normalised
@@ -53,9 +54,16 @@ class Draft:
         return self._make(self._shared.ids.make(self._now), args, kwargs)
 
     def many(self, calls: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[tuple[Job, JobResult]]:
-        """A job for each call, in their order."""
+        """A job for each call, in their order; an error names the place of the call it is about."""
         ids = self._shared.ids.make_many(self._now, len(calls))
-        return [self._make(job_id, args, kwargs) for job_id, (args, kwargs) in zip(ids, calls, strict=True)]
+        made: list[tuple[Job, JobResult]] = []
+        for job_id, (args, kwargs) in zip(ids, calls, strict=True):
+            try:
+                made.append(self._make(job_id, args, kwargs))
+            except TypeError as error:
+                kind = SerializationError if isinstance(error, SerializationError) else TypeError
+                raise kind(f"item {len(made)} of enqueue_many: {error}") from error
+        return made
 
     def _make(self, job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Job, JobResult]:
         self._check(args, kwargs)
