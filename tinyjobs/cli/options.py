@@ -146,7 +146,7 @@ WORKER = Command(
     (
         Option(
             ("--queues",),
-            "serve only these queues, as in mail,receipts, in one order: priority, then age (default: every queue)",
+            "serve only these queues, as in mail,receipts; priority and age decide between them (default: every queue)",
             {"type": queue_names, "action": "extend", "metavar": "NAMES", "default": None},
         ),
         _knob("--concurrency", int, "threads for plain functions"),
@@ -154,7 +154,7 @@ WORKER = Command(
         _knob("--lease", float, "how long a job stays with a worker that no longer answers"),
         _knob("--reap-interval", float, "how often jobs of vanished workers are looked for"),
         _knob("--poll", float, "the longest wait between two looks when idle"),
-        _knob("--shutdown-timeout", float, "how long a stop waits for running jobs"),
+        _knob("--shutdown-timeout", float, "how long a stop waits for running coroutines"),
         _knob("--stall", float, "how long leases are renewed while the event loop is blocked"),
         IMPORT,
         Option(

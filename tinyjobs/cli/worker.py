@@ -120,7 +120,9 @@ def last_line(report: WorkerReport, settings: WorkerSettings) -> str:
     ran = report.succeeded + report.failed
     parts = [f"{ran} {'job' if ran == 1 else 'jobs'} ran", f"{report.failed} failed"]
     if report.retried:
-        parts.append(f"{report.retried} {'attempt' if report.retried == 1 else 'attempts'} failed to be tried again")
+        parts.append(
+            f"{report.retried} {'attempt' if report.retried == 1 else 'attempts'} failed, with another to follow"
+        )
     if settings.until_empty:
         parts.append(f"{report.left_delayed} {'waits' if report.left_delayed == 1 else 'wait'} for later")
     return f"{'Done' if settings.until_empty else 'Stopped'}: {', '.join(parts)}."
