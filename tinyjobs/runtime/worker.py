@@ -62,6 +62,8 @@ class _Parts:
     upkeep: Upkeep
     idler: Idler
     unknown: UnknownTasks
+    #: From here on the shutdown alone says how long the store is waited for.
+    is_ending: bool = False
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
@@ -306,6 +308,7 @@ class Worker:
         return parts
 
     async def _wind_down(self, parts: _Parts) -> None:
+        parts.is_ending = True
         for task in parts.tasks:
             task.cancel()
         await Shutdown(
@@ -352,9 +355,11 @@ class Worker:
 
     def _hasten(self) -> None:
         """A stop was asked for: end the wait under way, and do not wait for the store longer than the stop may take."""
-        if self._parts is not None:
+        if self._parts is None:
+            return
+        if not self._parts.is_ending:
             self.engine.store.hurry(self._stop.asked_at + max(self.settings.shutdown_timeout, LEAST_TIMEOUT))
-            self._parts.idler.wake()
+        self._parts.idler.wake()
 
     def _cut(self, answered: threading.Event | None) -> None:
         if answered is not None:
