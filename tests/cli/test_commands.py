@@ -102,7 +102,10 @@ def test_a_result_is_shown():
     drain_here()
     shown = Answer("jobs", "show", job.id, "--json").value
     assert (shown["arguments"], shown["result"]) == ({"args": [1], "kwargs": {"b": 2}}, 3)
-    assert "result:      3" in Answer("jobs", "show", job.id).out
+    text = Answer("jobs", "show", job.id).out
+    assert "result:      3" in text
+    assert "arguments:   1, b=2" in text
+    assert "arguments:   none" in Answer("jobs", "show", tasks.noop.enqueue().id).out
 
 
 def test_a_payload_that_cannot_be_read_is_no_reason_to_show_nothing():

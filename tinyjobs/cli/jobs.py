@@ -64,12 +64,12 @@ def show_job(target: Target, options: Options, console: Console) -> None:
     if job is None:
         raise CommandFailed(_not_there(job_id))
     executions = finish(target.store.executions(job_id))
-    arguments, result = _arguments(target, job), _result(target, job)
+    call, result = _call(target, job), _result(target, job)
     if options["as_json"]:
         attempts = [asdict(execution) for execution in executions]
-        console.json({**_as_dict(job), "arguments": arguments, "result": result, "executions": attempts})
+        console.json({**_as_dict(job), "arguments": _as_json(call), "result": result, "executions": attempts})
         return
-    _print_job(job, arguments, result, target.store.clock.now(), console)
+    _print_job(job, _as_written(call), result, target.store.clock.now(), console)
     for execution in executions:
         _print_execution(execution, console)
 
@@ -141,14 +141,31 @@ def _as_dict(job: Job) -> dict[str, object]:
     return {name: value for name, value in asdict(job).items() if name not in _LEFT_OUT}
 
 
-def _arguments(target: Target, job: Job) -> object:
+type _Call = tuple[Sequence[Any], Mapping[str, Any]] | str  # the arguments, or why they cannot be told
+
+
+def _call(target: Target, job: Job) -> _Call:
     if job.codec == "pickle":
         return _unread(job.payload)
     try:
-        args, kwargs = target.codecs.get(job.codec).decode_call(job.payload or b"")
+        return target.codecs.get(job.codec).decode_call(job.payload or b"")
     except TinyJobsError as error:
         return f"unreadable: {error}"
+
+
+def _as_json(call: _Call) -> object:
+    if isinstance(call, str):
+        return call
+    args, kwargs = call
     return {"args": [jsonable(value) for value in args], "kwargs": {key: jsonable(kwargs[key]) for key in kwargs}}
+
+
+def _as_written(call: _Call) -> str:
+    """The arguments as they stand in a call."""
+    if isinstance(call, str):
+        return call
+    args, kwargs = call
+    return ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]) or "none"
 
 
 def _result(target: Target, job: Job) -> object:
