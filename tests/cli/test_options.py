@@ -154,7 +154,7 @@ def test_a_reload_needs_a_process_of_its_own(capsys):
         (
             WorkerReport(succeeded=3, failed=2, retried=1, left_delayed=1),
             True,
-            "Done: 5 jobs ran, 2 failed, 1 attempt failed, with another to follow, 1 waits for later.",
+            "Done: 5 jobs ran, 2 failed, 1 attempt failed with another to follow, 1 waits for later.",
         ),
     ],
 )

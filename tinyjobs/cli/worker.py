@@ -121,7 +121,7 @@ def last_line(report: WorkerReport, settings: WorkerSettings) -> str:
     parts = [f"{ran} {'job' if ran == 1 else 'jobs'} ran", f"{report.failed} failed"]
     if report.retried:
         parts.append(
-            f"{report.retried} {'attempt' if report.retried == 1 else 'attempts'} failed, with another to follow"
+            f"{report.retried} {'attempt' if report.retried == 1 else 'attempts'} failed with another to follow"
         )
     if settings.until_empty:
         parts.append(f"{report.left_delayed} {'waits' if report.left_delayed == 1 else 'wait'} for later")
