@@ -6,14 +6,15 @@ fails a job for good tells the hooks, once, since nobody else is left to.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tinyjobs.core.errors import WorkerLost
-from tinyjobs.core.job import Job
+from tinyjobs.core.job import Held, Job
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.trouble import Backoff, is_transient
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
+from tinyjobs.runtime.settings import WorkerSettings
 
 logger = logging.getLogger("tinyjobs.upkeep")
 
@@ -23,10 +24,15 @@ _BATCH = 500
 class Upkeep:
     """The reaper's loop."""
 
-    def __init__(self, engine: Engine, interval: float, hooks: HookRunner) -> None:
+    def __init__(
+        self, engine: Engine, settings: WorkerSettings, hooks: HookRunner, held: Callable[[], Sequence[Held]]
+    ) -> None:
         self._engine = engine
-        self._interval = interval
+        self._interval = interval = settings.reap_interval
+        self._lease = settings.lease
         self._hooks = hooks
+        self._held = held
+        self._looked_at = engine.clock.now()
         self._trouble = Backoff(first=0.25, ceiling=max(interval, 1.0))
 
     async def run(self) -> None:
@@ -48,12 +54,22 @@ class Upkeep:
 
     async def reap(self) -> int:
         """Take back every job whose lease ran out; how many there were."""
+        await self._renew_own_after_a_gap()
         total = 0
         while True:
             jobs = await self._take_back()
             total += len(jobs)
             if len(jobs) < _BATCH:
                 return total
+
+    async def _renew_own_after_a_gap(self) -> None:
+        """After a pause nobody planned, as of a suspended machine, the leases of this worker's own jobs come first.
+
+        They may have run out meanwhile, and it would take jobs back that it is still running.
+        """
+        before, self._looked_at = self._looked_at, self._engine.clock.now()
+        if self._looked_at - before > self._interval * 1.25 + self._lease / 3 and (held := self._held()):
+            await self._engine.store.heartbeat(held, self._lease)
 
     async def _take_back(self) -> list[Job]:
         taking = asyncio.ensure_future(self._engine.store.reap_expired(_BATCH))

@@ -297,7 +297,7 @@ class Worker:
             hooks=hooks,
             recorder=Recorder(engine, hooks),
             keeper=LeaseKeeper(engine, settings, loop, self._held, self._running),
-            upkeep=Upkeep(engine, settings.reap_interval, hooks),
+            upkeep=Upkeep(engine, settings, hooks, self._held),
             idler=Idler(engine, settings),
             unknown=UnknownTasks(monotonic),
         )
