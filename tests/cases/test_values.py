@@ -36,3 +36,24 @@ class NestedTests(TestCase):
         value = nested(150)
         result = tasks.noop.enqueue(value)
         self.assertEqual(tasks.noop.get_result(result.id).args, [value])
+
+
+class KeysTests(TestCase):
+    def test_two_keys_never_become_one(self):
+        for value in ({b"a": 1, "a": 2}, {"deep": [{"b": 1, b"b": 2}]}):
+            with self.subTest(value=value), self.assertRaisesMessage(SerializationError, "would both be stored as"):
+                tasks.noop.enqueue(value)
+        self.assertFalse(Job.objects.exists())
+
+    def test_keys_that_look_alike_stay_apart(self):
+        value = {1: "int", "1": "text", None: 0, "None": 1, False: 2, "false": 3, 1.5: 4, "1.5": 5}
+        result = tasks.noop.enqueue(value)
+        ((stored,), (sent,)) = tasks.noop.get_result(result.id).args, result.args
+        for kept in (stored, sent):
+            self.assertEqual(kept, value)
+            self.assertEqual(list(map(type, kept)), list(map(type, value)))
+
+    def test_a_key_json_has_no_word_for_is_named(self):
+        for key in ((1, 2), frozenset(), object()):
+            with self.subTest(key=key), self.assertRaisesMessage(TypeError, "Unsupported type"):
+                tasks.noop.enqueue({key: 1})
