@@ -25,12 +25,12 @@ class Steering:
         job_id = _id(job)
         return await self._access.arun(lambda store: store.get(job_id))
 
-    def executions(self, job: Job | str) -> "list[Execution]":
-        """The attempts of a job in order, one under way included. None for a job that is not there."""
+    def executions(self, job: Job | str) -> list[Execution]:
+        """The attempts of a job in order, one under way included. An empty list for a job that is not there."""
         job_id = _id(job)
         return self._access.run("await app.aexecutions(…)", lambda store: store.executions(job_id))
 
-    async def aexecutions(self, job: Job | str) -> "list[Execution]":
+    async def aexecutions(self, job: Job | str) -> list[Execution]:
         """The same from an event loop."""
         job_id = _id(job)
         return await self._access.arun(lambda store: store.executions(job_id))

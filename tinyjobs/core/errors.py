@@ -5,7 +5,7 @@ Stores translate their driver's errors into the `StoreError` family, so no other
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 
 class TinyJobsError(Exception):
@@ -62,6 +62,11 @@ class WorkerLost(TinyJobsError):
 
 class JobTimeout(TinyJobsError, TimeoutError):
     """The attempt ran longer than its `timeout=`."""
+
+    @classmethod
+    def after(cls, seconds: float) -> Self:
+        """The error of an attempt whose timeout was that long."""
+        return cls(f"ran longer than its timeout of {seconds:g} s")
 
 
 class StoreError(TinyJobsError):

@@ -5,6 +5,7 @@ run that stalled past its lease, or was cancelled and retried, cannot report for
 here knows how a store writes a row.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tinyjobs.core.job import Execution, Job
@@ -170,6 +171,14 @@ def handed_back(job: Job, now: float, delay: float = 0.0) -> Outcome:
         finished_at=None,
         last_error=job.last_error,
     )
+
+
+def has_landed(outcome: Outcome, executions: Iterable[Execution]) -> bool:
+    """Whether a job's history shows that the outcome was applied, for a write whose answer was lost.
+
+    A hand-back leaves no history to tell by.
+    """
+    return any(entry.claim == outcome.claim and entry.status is outcome.ended_as for entry in executions)
 
 
 def can_cancel(status: JobStatus) -> bool:

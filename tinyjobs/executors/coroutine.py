@@ -6,6 +6,7 @@ Whatever a task's own code raises, `SystemExit` included, ends that run and noth
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
+from types import TracebackType
 from typing import Any, cast
 
 from tinyjobs.core.context import running_job
@@ -63,8 +64,8 @@ class CoroutineExecutor:
         except BaseException as caught:
             value, error = None, caught
             end = self._end_of(caught, limit)
-            if end is End.TIMED_OUT:
-                error = JobTimeout(f"ran longer than its timeout of {timeout:g} s")
+            if end is End.TIMED_OUT and timeout is not None:
+                error = JobTimeout.after(timeout)
                 error.__cause__ = caught
         task = asyncio.current_task()
         if task is not None:
@@ -98,10 +99,12 @@ class _Both:
         if self._around is not None:
             self._around.__enter__()
 
-    async def __aexit__(self, *exc: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         try:
             if self._around is not None:
-                self._around.__exit__(*exc)  # type: ignore[arg-type]
+                self._around.__exit__(kind, error, traceback)
         finally:
             if self._limit is not None:
-                await self._limit.__aexit__(*exc)  # type: ignore[arg-type]
+                await self._limit.__aexit__(kind, error, traceback)

@@ -192,7 +192,7 @@ class ThreadExecutor:
             run.call.spec.name,
             timeout,
         )
-        error = JobTimeout(f"ran longer than its timeout of {timeout:g} s")
+        error = JobTimeout.after(timeout)
         self._deliver([Ending(run.call, End.TIMED_OUT, timeout, None, error)])
 
 

@@ -18,7 +18,7 @@ from tinyjobs.core.errors import JobTimeout, UnknownTaskError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ClaimRequest, Held, Job, Recorded
 from tinyjobs.core.status import JobStatus
-from tinyjobs.core.transitions import Outcome
+from tinyjobs.core.transitions import Outcome, has_landed
 from tinyjobs.core.trouble import Backoff, is_transient
 from tinyjobs.executors.call import Call, End, Ending
 from tinyjobs.executors.thread import run_call
@@ -148,8 +148,10 @@ class Drain:
                 raise recorded.refused[0]
             return self._record(refused(self._engine, conclusion, recorded.refused[0]))
         job = conclusion.recorded_job()
-        if not recorded.applied[0] and not (is_in_doubt and self._landed_before(conclusion.outcome)):
-            return finish(self._store.get(job.id)) or job
+        if not recorded.applied[0]:
+            executions = finish(self._store.executions(job.id)) if is_in_doubt else ()
+            if not has_landed(conclusion.outcome, executions):
+                return finish(self._store.get(job.id)) or job
         hooks = self._engine.hooks
         if conclusion.error is not None:
             tell_now(hooks.on_failure, job, conclusion.error, conclusion.will_retry, await_=self._run_coroutine)
@@ -170,10 +172,6 @@ class Drain:
                 if trouble.failures == 0:
                     logger.warning("the outcome of job %s is not recorded yet, trying again: %s", outcome.job_id, error)
                 threading.Event().wait(trouble.failed())
-
-    def _landed_before(self, outcome: Outcome) -> bool:
-        executions = finish(self._store.executions(outcome.job_id))
-        return any(entry.claim == outcome.claim and entry.status is outcome.ended_as for entry in executions)
 
 
 class LeaseRenewal:
@@ -240,7 +238,7 @@ async def _limited(coroutine: Coroutine[Any, Any, Any], timeout: float | None) -
             return await coroutine
     except TimeoutError as error:
         if limit.expired():
-            raise JobTimeout(f"ran longer than its timeout of {timeout:g} s") from error
+            raise JobTimeout.after(timeout) from error
         raise
 
 
@@ -256,7 +254,7 @@ def _call_with_timeout(engine: Engine, call: Call, timeout: float) -> Ending:
     thread.join(min(timeout, threading.TIMEOUT_MAX))
     if endings:
         return endings[0]
-    error = JobTimeout(f"ran longer than its timeout of {timeout:g} s")
+    error = JobTimeout.after(timeout)
     return Ending(call, End.TIMED_OUT, timeout, None, error)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tinyjobs.core.job import Held, Recorded
 from tinyjobs.core.status import JobStatus
+from tinyjobs.core.transitions import has_landed
 from tinyjobs.runtime.attempt import Conclusion, refused
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
@@ -87,7 +88,7 @@ class Recorder:
     async def _settle_doubt(self, conclusion: Conclusion) -> None:
         """One that was sent before without an answer is refused now: has it landed then, or come too late?"""
         try:
-            landed = await self._landed_before(conclusion)
+            landed = has_landed(conclusion.outcome, await self._engine.store.executions(conclusion.job.id))
         except Exception as error:
             # The rest of the group is recorded, so only this one is asked for again.
             self._engine.hooks.report("recorder", error)
@@ -114,11 +115,6 @@ class Recorder:
                 _log_success(conclusion)
             if hooks.on_success:
                 self._hooks.add(hooks.on_success, conclusion.recorded_job(), conclusion.value, conclusion.seconds)
-
-    async def _landed_before(self, conclusion: Conclusion) -> bool:
-        outcome = conclusion.outcome
-        found = await self._engine.store.executions(outcome.job_id)
-        return any(entry.claim == outcome.claim and entry.status is outcome.ended_as for entry in found)
 
     def _stale(self, conclusion: Conclusion) -> None:
         logger.warning(

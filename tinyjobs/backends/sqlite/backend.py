@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from tinyjobs.backends.sql import consume
 from tinyjobs.backends.sql.backend import SqlBackend
@@ -171,11 +171,11 @@ class SQLiteBackend(SqlBackend):
         connection.prepare(memory=self.in_memory)
         return connection
 
-    async def _install(self, connection: Any) -> None:
+    async def _install(self, connection: Connection) -> None:
         with self._setup_lock:
             await install(connection, self.statements, self.path, suits=self._check_file)
 
-    async def _check_file(self, connection: Any) -> None:
+    async def _check_file(self, connection: Connection) -> None:
         ((encoding,),) = await connection.fetch(self.statements["encoding"])
         if encoding != "UTF-8":
             raise ConfigurationError(f"{self.path} keeps its texts in {encoding}; jobs need a file in UTF-8.")
@@ -187,6 +187,6 @@ class SQLiteBackend(SqlBackend):
             )
 
 
-async def _data_version(connection: Any) -> int:
-    version: int = connection.data_version()
-    return version
+async def _data_version(connection: Connection) -> int:
+    # Only the runners of this store are asked, and theirs are of this kind.
+    return cast(SqliteConnection, connection).data_version()

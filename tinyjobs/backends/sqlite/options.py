@@ -127,8 +127,8 @@ def _prefix(value: object) -> str:
 
 def _seconds(value: object, name: str) -> float:
     try:
-        seconds = -1.0 if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1.0
+    except (ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < 86_400:
         raise ConfigurationError(f"{name}: {value!r} is not a number of seconds from 0 to 86400.")
