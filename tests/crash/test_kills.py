@@ -172,3 +172,20 @@ def test_no_job_waits_behind_a_long_one(workshop):
     assert sum(report["succeeded"] for report in reports) == 1_001
     assert workshop.ends()[-1] == long
     assert sorted(workshop.starts()) == sorted([long, *jobs])
+
+
+def test_a_lone_worker_that_was_suspended_goes_on_with_its_own_job(workshop):
+    """Awake again, it finds leases that ran out, and they are its own."""
+    gate = workshop.folder / "gate"
+    jobs = [workshop.send("hold", str(gate), max_attempts=3), workshop.send("ahold", str(gate), max_attempts=3)]
+    worker = workshop.worker(**SHORT)
+    until(lambda: len(workshop.starts()) == 2)
+    for _ in range(3):
+        worker.send(signal.SIGSTOP)
+        time.sleep(1.5)
+        worker.send(signal.SIGCONT)
+        time.sleep(0.3)
+    gate.touch()
+    until(lambda: all(workshop.get(job).status.is_final for job in jobs))
+    assert [workshop.history(job) for job in jobs] == [["success"], ["success"]]
+    assert sorted(workshop.starts()) == sorted(jobs)
