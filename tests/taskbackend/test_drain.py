@@ -143,7 +143,9 @@ class DrainTests(TestCase):
 
         self.assertEqual(result.status, TaskResultStatus.FAILED)
         self.assertIs(result.errors[0].exception_class, TypeError)
-        self.assertIn("Unsupported type", result.errors[0].traceback)
+        self.assertIn(
+            f"the result of {tasks.not_json.module_path} cannot be stored: Unsupported type", result.errors[0].traceback
+        )
         self.assertEqual(result.attempts, 1)
 
     @override_settings(TASKS={"default": {"BACKEND": OURS, "OPTIONS": {"rich_arguments": True}}})

@@ -124,7 +124,13 @@ def _encode_result(engine: Engine, ending: Ending) -> bytes | None:
     spec = ending.call.spec
     value = ending.value
     if spec.clean_result is not None:
-        value = ending.value = spec.clean_result(value)
+        try:
+            value = ending.value = spec.clean_result(value)
+        except SerializationError:
+            raise
+        except TypeError as error:
+            # Of the kind that the rule behind it raises, and told apart from what the function itself may raise.
+            raise TypeError(f"the result of {spec.name} cannot be stored: {error}") from error
     if not spec.options.store_result:
         return None
     try:
