@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyjobs.app.access import StoreAccess
-from tinyjobs.app.signature import CallCheck
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import SerializationError, UnsupportedCapabilityError
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions
+from tinyjobs.core.signature import CallCheck
 
 #: The arguments of one job of many: positional ones as a tuple or list, or keyword ones as a mapping.
 type Arguments = tuple[Any, ...] | list[Any] | Mapping[str, Any]

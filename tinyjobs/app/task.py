@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
 from tinyjobs.app.producer import Arguments, Producer, Recipe
-from tinyjobs.app.signature import CallCheck
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
+from tinyjobs.core.signature import CallCheck
 from tinyjobs.core.task import TaskSpec
 
 

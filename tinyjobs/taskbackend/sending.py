@@ -3,7 +3,6 @@ worked out once, so that a bulk enqueue costs little more per item than its row.
 """
 
 from collections.abc import Mapping, Sequence
-from inspect import Parameter, Signature, signature
 from typing import Any
 
 from django.tasks.exceptions import InvalidTask
@@ -11,14 +10,13 @@ from django.tasks.exceptions import InvalidTask
 from tinyjobs.core.errors import SerializationError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import TaskOptions
+from tinyjobs.core.signature import CallCheck
 from tinyjobs.taskbackend.normal import normalised
 from tinyjobs.taskbackend.resolver import effective_options, sendable
 from tinyjobs.taskbackend.results import JobResult, moment, new_result, run_after_metadata, seconds_of
 from tinyjobs.taskbackend.shared import Shared
 from tinyjobs.taskbackend.task import DEFAULT_OPTIONS, Task, options_of
 from tinyjobs.taskbackend.typed import AnyTask
-
-_FIXED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Draft:
@@ -31,7 +29,7 @@ class Draft:
         options = _options(shared, task, path)
         self._shared = shared
         self._task = task
-        self._check = _argument_check(shared, task, path)
+        self._check = _kept_check(shared, task)
         self._codec = shared.codecs.get(options.codec)
         self._keeps_types = shared.settings.rich_arguments or options.codec != "json"
         self._now = now = shared.clock.now()
@@ -103,39 +101,16 @@ def _options(shared: Shared, task: AnyTask, path: str) -> TaskOptions:
 
 def check_arguments(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raise `TypeError` where a call of the task with these arguments would."""
-    _ArgumentCheck(task, task.module_path)(args, kwargs)
+    _call_check(task)(args, kwargs)
 
 
-class _ArgumentCheck:
-    """Raises `TypeError` where the call would: a slip is found by its author rather than by a worker."""
-
-    __slots__ = ("_first", "_fixed", "_path", "_required", "_signature")
-
-    def __init__(self, task: AnyTask, path: str) -> None:
-        self._path = path
-        self._first = (None,) if task.takes_context else ()
-        self._signature: Signature | None = signature(task.func)
-        parameters = list(self._signature.parameters.values())
-        own = parameters[len(self._first) :]
-        kinds = {parameter.kind for parameter in own}
-        if kinds == {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}:
-            self._signature = None
-        # Plain functions called by position, the usual case, are told by counting.
-        self._fixed = len(own) if kinds <= set(_FIXED) else -1
-        self._required = sum(1 for parameter in own if parameter.default is Parameter.empty)
-
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        if self._signature is None or (not kwargs and self._required <= len(args) <= self._fixed):
-            return
-        try:
-            self._signature.bind(*self._first, *args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self._path}: {error}") from None
+def _call_check(task: AnyTask) -> CallCheck:
+    return CallCheck(task.module_path, task.func, in_front=1 if task.takes_context else 0)
 
 
-def _argument_check(shared: Shared, task: AnyTask, path: str) -> _ArgumentCheck:
+def _kept_check(shared: Shared, task: AnyTask) -> CallCheck:
     key = (task.func, task.takes_context)
-    check: _ArgumentCheck | None = shared.argument_checks.get(key)
+    check = shared.call_checks.get(key)
     if check is None:
-        check = shared.argument_checks[key] = _ArgumentCheck(task, path)
+        check = shared.call_checks[key] = _call_check(task)
     return check

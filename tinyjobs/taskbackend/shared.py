@@ -23,6 +23,7 @@ from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.inline import finish
+from tinyjobs.core.signature import CallCheck
 from tinyjobs.taskbackend.clock import current_clock, set_clock
 from tinyjobs.taskbackend.connection import DjangoRunner, Translate
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
@@ -52,7 +53,8 @@ class Shared:
     ids: IdSource = field(default_factory=IdSource)
     #: The paths of functions whose tasks a worker would find.
     paths: dict[Any, str] = field(default_factory=dict)
-    argument_checks: dict[Any, Any] = field(default_factory=dict)
+    #: The checks of calls, by function and whether it takes a context.
+    call_checks: dict[tuple[Any, bool], CallCheck] = field(default_factory=dict)
     #: Made from settings that no longer hold: whoever kept it asks again.
     is_stale: bool = False
     _home: Backend | None = None

@@ -9,18 +9,22 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class CallCheck:
-    """The check for one function. Its signature is read once; a plain positional call costs two comparisons."""
+    """The check for one function. Its signature is read once; a plain positional call costs two comparisons.
 
-    __slots__ = ("_fewest", "_most", "_name", "_signature")
+    `in_front` is how many positional arguments the function gets before those of the enqueue, from whoever runs it.
+    """
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    __slots__ = ("_fewest", "_in_front", "_most", "_name", "_signature")
+
+    def __init__(self, name: str, function: Callable[..., Any], *, in_front: int = 0) -> None:
         self._name = name
+        self._in_front = (None,) * in_front
         self._signature = _signature_of(function)
         parameters = list(self._signature.parameters.values())
         required = [parameter for parameter in parameters if parameter.default is parameter.empty]
         kinds = [parameter.kind for parameter in parameters]
-        self._fewest: float = sum(parameter.kind in _POSITIONAL for parameter in required)
-        self._most: float = sum(kind in _POSITIONAL for kind in kinds)
+        self._fewest: float = sum(parameter.kind in _POSITIONAL for parameter in required) - in_front
+        self._most: float = sum(kind in _POSITIONAL for kind in kinds) - in_front
         if inspect.Parameter.VAR_POSITIONAL in kinds:
             self._most = math.inf
         if any(parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in required):
@@ -31,7 +35,7 @@ class CallCheck:
         if not kwargs and self._fewest <= len(args) <= self._most:
             return
         try:
-            self._signature.bind(*args, **kwargs)
+            self._signature.bind(*self._in_front, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"the task {self._name} cannot be called like this: {error}") from None
 
