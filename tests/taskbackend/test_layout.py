@@ -8,7 +8,7 @@ import sys
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, router
 from django.db.migrations import Migration
 from django.test import TransactionTestCase, override_settings
 
@@ -233,6 +233,26 @@ def test_a_router_keeps_the_tables_out(scratch, settings):
     settings.DATABASE_ROUTERS = [NotThere()]
     migrate("tinyjobs")
     assert names_in(scratch) == set()
+
+
+def test_our_router_keeps_them_where_the_jobs_are(scratch, settings):
+    settings.DATABASE_ROUTERS = ["tinyjobs.taskbackend.router.JobsRouter"]
+    migrate("tinyjobs")
+    assert names_in(scratch) == set()
+
+    ours = "tinyjobs.TinyJobsBackend"
+    settings.TASKS = {
+        "default": {"BACKEND": ours},
+        "second": {"BACKEND": ours, "OPTIONS": {"database": "scratch"}},
+        "elsewhere": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"},
+    }
+    migrate("tinyjobs")  # although the first run was noted as done
+    assert names_in(scratch) >= set(made_by_ddl())
+    assert Job.objects.all().db == "default"  # with two databases it has no opinion
+
+    settings.TASKS = {"default": {"BACKEND": ours, "OPTIONS": {"url": "memory://"}}}
+    assert router.allow_migrate("scratch", "tinyjobs", model_name="job")
+    assert router.allow_migrate("scratch", "shop")
 
 
 def test_a_database_no_store_supports_is_left_alone_and_told_of(scratch, monkeypatch):

@@ -232,6 +232,13 @@ class OtherDatabaseTests(TransactionTestCase):
 
         self.assertEqual(Job.objects.using("other").count(), 0)
 
+    @override_settings(DATABASE_ROUTERS=["tinyjobs.taskbackend.router.JobsRouter"])
+    def test_with_the_router_the_models_are_read_there_too(self):
+        result = tasks.add.enqueue(1)
+        self.assertEqual(Job.objects.get().pk, result.id)
+        self.assertEqual(Job.objects.filter(pk=result.id).delete()[0], 1)
+        self.assertEqual(Order.objects.all().db, "default")
+
     def test_a_router_for_reads_is_not_asked(self):
         class Replica:
             def db_for_read(self, model, **hints):
