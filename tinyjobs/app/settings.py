@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
+from tinyjobs.core.options import check_flag
 
 # Of the design, for later releases. Without this list they would be taken for options of the store.
 _NOT_BUILT = frozenset({"eager", "timezone", "retention", "loops", "isolation_setup"})
@@ -30,8 +31,7 @@ class AppSettings:
         """Check every value; None stands for the default."""
         kept = {name: value for name, value in given.items() if value is not None}
         for name in ("allow_pickle", "refuse_pickle"):
-            if not isinstance(kept.get(name, False), bool):
-                raise ConfigurationError(f"TinyJobs: {name}: {kept[name]!r} is not True or False.")
+            check_flag(kept.get(name, False), f"TinyJobs: {name}")
         for name in ("unknown_task_delay", "unknown_task_max_delay"):
             if name in kept:
                 kept[name] = _seconds(kept[name], name)

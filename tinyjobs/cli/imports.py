@@ -48,8 +48,6 @@ def told(error: BaseException) -> str:
     """In a sentence why an import failed."""
     if isinstance(error, SystemExit):
         return f"it called exit({error.code!r})"
-    if error.__traceback__ is None:  # not raised, but made to say something
-        return str(error)
     return f"{type(error).__name__}: {error}"
 
 

@@ -156,6 +156,13 @@ def shown(value: object) -> str:
         return "a number of thousands of digits"
 
 
+def check_flag(value: object, source: str) -> bool:
+    """True or False, and nothing that only counts as one of them."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{source}: {value!r} is not True or False.")
+    return value
+
+
 def _name(value: object, source: str) -> str:
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{source}: {value!r} is no name; give a text that is not empty.")
@@ -205,12 +212,6 @@ def _seconds_or_none(value: object, source: str) -> float | None:
     return None if value is None else _seconds(value, source)
 
 
-def _flag(value: object, source: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{source}: {value!r} is not True or False.")
-    return value
-
-
 def _codec(value: object, source: str) -> str:
     if value not in ("json", "pickle"):
         raise ConfigurationError(f"{source}: {value!r} is no codec; there are 'json' and 'pickle'.")
@@ -251,9 +252,9 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "retry_backoff": _backoff,
     "retry_base": _seconds,
     "retry_max": _seconds,
-    "retry_jitter": _flag,
+    "retry_jitter": check_flag,
     "codec": _codec,
-    "store_result": _flag,
+    "store_result": check_flag,
     "run_at": check_run_at,
     "key": _key,
 }

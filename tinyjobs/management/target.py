@@ -62,7 +62,7 @@ class AliasTarget:
 
     def discover(self, patterns: Sequence[str]) -> Failures:
         """Import the tasks modules of the installed apps, and those of the patterns."""
-        failures: Failures = dict(self.catalogue.discover())
+        failures: Failures = self.catalogue.discover()
         modules, more = import_all(patterns)
         for module in modules:
             for value in list(vars(module).values()):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tinyjobs.core.errors import ConfigurationError, refuse_unknown
-from tinyjobs.core.options import check_queue
+from tinyjobs.core.options import check_flag, check_queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,7 @@ class WorkerSettings:
             if name in checked:
                 checked[name] = _seconds(checked[name], least, most, f"{source}: {name}")
         for name in ("until_empty", "handle_signals"):
-            if not isinstance(checked.get(name, False), bool):
-                raise ConfigurationError(f"{source}: {name}: {checked[name]!r} is not True or False.")
+            check_flag(checked.get(name, False), f"{source}: {name}")
         if "queues" in checked:
             checked["queues"] = _queues(checked["queues"], f"{source}: queues")
         return cls(**checked)

@@ -63,16 +63,15 @@ class DjangoCatalogue:
             self._thread_names = found
         return found
 
-    def discover(self) -> dict[str, Exception]:
+    def discover(self) -> dict[str, BaseException]:
         """Import the tasks module of every installed app and add what is found; the modules that failed to import."""
-        failed: dict[str, Exception] = {}
+        failed: dict[str, BaseException] = {}
         for config in apps.get_app_configs():
             module_name = f"{config.name}.tasks"
             try:
                 module = _import_if_there(module_name)
             except (Exception, SystemExit) as error:
-                failure = error if isinstance(error, Exception) else ImportError(f"it called exit({error.code!r})")
-                failed[module_name] = failure
+                failed[module_name] = error
                 continue
             for value in list(vars(module).values()) if module else ():
                 if isinstance(value, DjangoTask):

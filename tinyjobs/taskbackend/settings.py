@@ -11,24 +11,13 @@ from typing import Any
 
 from tinyjobs.backends.registry import shown_url
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnsupportedCapabilityError
-from tinyjobs.core.options import TaskOptions, check_queue, is_dotted_path, refuse_not_built
+from tinyjobs.core.options import TaskOptions, check_flag, check_queue, is_dotted_path, refuse_not_built
 from tinyjobs.runtime.settings import WorkerSettings
 
 #: Options of the design whose feature later releases bring.
 NOT_BUILT = frozenset({"schedules", "timezone", "retention", "mask"})
-#: What the `tasks` setting may say about a task: what belongs to the task and not to one job of it.
-TASK_CHANGES = frozenset(
-    {
-        "timeout",
-        "max_attempts",
-        "retry_on",
-        "retry_backoff",
-        "retry_base",
-        "retry_max",
-        "retry_jitter",
-        "codec",
-    }
-)
+#: What the `tasks` setting may say about a task: of its options those that Django's own task does not have.
+TASK_CHANGES = frozenset(entry.name for entry in fields(TaskOptions)) - {"queue", "priority", "store_result"}
 #: What a worker takes from the settings; its command line wins over them.
 WORKER_OPTIONS = frozenset(entry.name for entry in fields(WorkerSettings)) - {"until_empty", "handle_signals"}
 _DEFAULT_DATABASE = "default"
@@ -151,12 +140,6 @@ def _worker_complaint(alias: str, name: str, value: object) -> list[str]:
     return [complaint.replace(f"{path}: {name}: ", f"{path}: ", 1) for complaint in complaints]
 
 
-def _flag(value: object, path: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{path}: {value!r} is not True or False.")
-    return value
-
-
 def _text(value: object, path: str) -> str:
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{path}: {value!r} is not a text.")
@@ -212,11 +195,11 @@ def _changes(task: object, given: object, entry: str) -> Mapping[str, Any]:
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "database": _text,
     "url": _url,
-    "eager": _flag,
-    "enqueue_on_commit": _flag,
-    "rich_arguments": _flag,
-    "allow_pickle": _flag,
-    "refuse_pickle": _flag,
+    "eager": check_flag,
+    "enqueue_on_commit": check_flag,
+    "rich_arguments": check_flag,
+    "allow_pickle": check_flag,
+    "refuse_pickle": check_flag,
     "max_result_bytes": _bytes,
     "tasks": _tasks,
 }
