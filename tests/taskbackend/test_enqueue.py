@@ -387,6 +387,11 @@ class ValidationTests(TestCase):
                 with self.subTest(changes=changes, task=task.name), self.assertRaisesMessage(InvalidTask, message):
                     task.using(**changes)
 
+    def test_a_run_after_that_is_no_moment(self):
+        for task in (tasks.add, tasks.plain):
+            with self.subTest(task=task.name), self.assertRaisesMessage(InvalidTask, "run_after: 60 is neither"):
+                task.using(run_after=60)
+
     def test_what_cannot_be_kept_with_one_job(self):
         with self.assertRaisesMessage(TypeError, "belongs to the task"):
             tasks.add.using(timeout=3)

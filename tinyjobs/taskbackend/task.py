@@ -194,6 +194,8 @@ def settle_run_after(task: AnyTask) -> None:
                 raise InvalidTask("run_after: that is later than the year 9998, which no store keeps.") from None
             moment = datetime.fromtimestamp(0, zone)  # before the year 1, which is as much in the past
         object.__setattr__(task, "run_after", moment)
+    elif delay is not None and not isinstance(delay, datetime):
+        raise InvalidTask(f"run_after: {delay!r} is neither an aware datetime nor a timedelta.")
 
 
 def split_items(items: Items) -> list[tuple[list[Any], dict[str, Any]]]:
