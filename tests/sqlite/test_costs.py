@@ -51,6 +51,10 @@ class Stage:
     def ended(self, result: bytes | None = b"1") -> list[Outcome]:
         return [succeeded(job, result, self.store.clock.now()) for job in self.held]
 
+    def ended_apart(self, *results: bytes) -> list[Outcome]:
+        now = self.store.clock.now()
+        return [succeeded(job, result, now) for job, result in zip(self.held, results, strict=True)]
+
     @property
     def stale(self) -> list[Outcome]:
         return [succeeded(self.failed, None, self.store.clock.now())]
@@ -73,8 +77,10 @@ COSTS: dict[str, tuple[Verb, int, int]] = {
     "claim_job": (lambda face, on: face.claim_job(on.waiting.id, worker_id="w", lease=60), 2, 1),
     "claim_job, not to be had": (lambda face, on: face.claim_job(on.delayed.id, worker_id="w", lease=60), 1, 1),
     "record two": (lambda face, on: face.record(on.ended()), 2, 1),
-    "record two that are not text": (lambda face, on: face.record(on.ended(b"\xff")), 4, 1),
-    "record a stale one": (lambda face, on: face.record(on.stale), 2, 1),
+    "record two that are not text": (lambda face, on: face.record(on.ended(b"\xff")), 2, 1),
+    "record two that differ": (lambda face, on: face.record(on.ended_apart(b"1", b"2")), 2, 1),
+    "record two that differ and are not text": (lambda face, on: face.record(on.ended_apart(b"\xfe", b"\xff")), 4, 1),
+    "record a stale one": (lambda face, on: face.record(on.stale), 3, 1),
     "record two, claim one": (lambda face, on: face.record(on.ended(), request()), 4, 1),
     "hand back": (lambda face, on: face.record([handed_back(on.held[0], 1.0)]), 3, 1),
     "heartbeat of two": (lambda face, on: face.heartbeat([Held(job.id, 1) for job in on.held], 60), 2, 1),

@@ -53,6 +53,8 @@ MEANT = {
     "record_held": {KEY},
     "record_jobs": {KEY},
     "record_result": {KEY},
+    "record_success_executions": {KEY},
+    "record_success_jobs": {KEY},
     "requeue": {KEY},
 }
 ELSEWHERE = {"executions", "meta", "meta_add", "schedule_advance", "schedule_fired", "schedule_register", "schedules"}

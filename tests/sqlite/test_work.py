@@ -41,11 +41,11 @@ def steps[T](store: Backend, coroutine: Coroutine[Any, Any, T]) -> tuple[int, T]
 
 @pytest.fixture
 def small_store(tmp_path, large_store):
-    """The same form of the store, with ten ready jobs in each of the same ten queues."""
+    """The same form of the store, with twenty ready jobs in each of the same ten queues."""
     store = make_store(tmp_path / "small.db", returning=large_store.returning)
     jobs = [
         make_job(store.clock, queue=queue, priority=number % 5, task=f"shop.tasks.{'abcdefg'[number % 7]}")
-        for number in range(10)
+        for number in range(20)
         for queue in QUEUES
     ]
     finish(store.inline().enqueue_many(jobs))

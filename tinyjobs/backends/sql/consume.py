@@ -5,7 +5,8 @@ import logging
 from collections.abc import Collection, Sequence
 
 from tinyjobs.backends.sql.connection import Connection, Row
-from tinyjobs.backends.sql.rows import job_from_row, pack_outcomes, sound_job_from_row
+from tinyjobs.backends.sql.record import record
+from tinyjobs.backends.sql.rows import job_from_row, sound_job_from_row
 from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.core import transitions
 from tinyjobs.core.clock import Clock
@@ -60,29 +61,6 @@ async def claim_job(
             return None
         ((*row,),) = await connection.fetch(statements["get"], [job_id])
         return job_from_row(row)
-
-
-async def record(statements: Statements, connection: Connection, outcomes: Sequence[Outcome], now: float) -> list[bool]:
-    """Apply the outcomes whose claim still holds, with their executions. Runs inside the caller's transaction.
-
-    Of outcomes for one and the same claim the first counts and the others are stale, as if they had come later.
-    """
-    first: dict[tuple[str, int], int] = {}
-    for place, outcome in enumerate(outcomes):
-        first.setdefault((outcome.job_id, outcome.claim), place)
-    at = list(first.values())
-    packed, binary_results = pack_outcomes([outcomes[place] for place in at])
-    # A history row is written for each outcome that may land. When that was all of them, nothing else need be asked.
-    if await connection.execute(statements["record_executions"], [packed]) == len(at):
-        places = set(at)
-    else:
-        ((held,),) = await connection.fetch(statements["record_held"], [packed])
-        places = {at[number] for number in json.loads(held)}
-    if places:
-        await connection.execute(statements["record_jobs"], [now, now, packed])
-        if binary_results:
-            await connection.many(statements["record_result"], binary_results)
-    return [place in places for place in range(len(outcomes))]
 
 
 async def record_and_claim(
