@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tinyjobs.core.status import ExecutionStatus, JobStatus
     from tinyjobs.taskbackend.backend import TinyJobsBackend
     from tinyjobs.taskbackend.task import task
+    from tinyjobs.taskbackend.values import codec
     from tinyjobs.version import __version__
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "UnsupportedCapabilityError",
     "WorkerLost",
     "__version__",
+    "codec",
     "task",
 ]
 
@@ -82,6 +84,7 @@ _OWNERS = {
     "TinyJobs": "tinyjobs.app.facade",
     "TinyJobsBackend": "tinyjobs.taskbackend.backend",
     "task": "tinyjobs.taskbackend.task",
+    "codec": "tinyjobs.taskbackend.values",
     "Abandon": "tinyjobs.core.retry",
     "Retry": "tinyjobs.core.retry",
     "FrozenClock": "tinyjobs.core.clock",

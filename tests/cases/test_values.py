@@ -1,10 +1,17 @@
 """Arguments and results that have brought queues down: refused where they are passed, never altered in silence."""
 
-from django.test import TestCase
+import dataclasses
+import enum
+import io
+
+from django.core.management import call_command
+from django.test import TestCase, override_settings
 
 from tests.taskbackend.shop import tasks
+from tinyjobs import codec
 from tinyjobs.core.errors import SerializationError
 from tinyjobs.models import Job
+from tinyjobs.testing import drain
 
 
 def nested(levels):
@@ -57,3 +64,42 @@ class KeysTests(TestCase):
         for key in ((1, 2), frozenset(), object()):
             with self.subTest(key=key), self.assertRaisesMessage(TypeError, "Unsupported type"):
                 tasks.noop.enqueue({key: 1})
+
+
+@codec.register_enum
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@codec.register_dataclass
+@dataclasses.dataclass
+class Amount:
+    cents: int
+    colour: Colour
+
+
+class RegisteredTypesTests(TestCase):
+    value = [Amount(5, Colour.RED), {Colour.RED: 1}]
+
+    def test_they_come_back_as_themselves_under_every_alias_and_change_of_settings(self):
+        for bound in (1_000, 2_000):
+            options = {"rich_arguments": True, "max_result_bytes": bound}
+            entry = {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": options}
+            with override_settings(TASKS={"default": entry}):
+                result = tasks.plain.enqueue(*self.value)
+                drain()
+                result.refresh()
+                self.assertEqual(result.args, self.value)
+                self.assertEqual(result.return_value, [tuple(self.value), {}])
+
+    def test_the_command_shows_them(self):
+        entry = {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"rich_arguments": True}}
+        with override_settings(TASKS={"default": entry}):
+            result = tasks.noop.enqueue(*self.value)
+            out = io.StringIO()
+            call_command("tinyjobs", "jobs", "show", result.id, stdout=out)
+        self.assertIn("RED", out.getvalue())
+
+    def test_without_rich_arguments_djangos_rule_holds(self):
+        with self.assertRaisesMessage(TypeError, "Unsupported type"):
+            tasks.noop.enqueue(*self.value)

@@ -29,6 +29,7 @@ from tinyjobs.taskbackend.connection import DjangoRunner, Translate
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, option_path, unknown_option
 from tinyjobs.taskbackend.settings import parse as parse_options
+from tinyjobs.taskbackend.values import codec
 from tinyjobs.taskbackend.vendors import Vendor, find_vendor, supported
 
 _lock = threading.RLock()
@@ -105,7 +106,8 @@ class Shared:
     @cached_property
     def codecs(self) -> CodecRegistry:
         """How arguments and results are encoded."""
-        return CodecRegistry(allow_pickle=self.settings.allow_pickle, refuse_pickle=self.settings.refuse_pickle)
+        settings = self.settings
+        return CodecRegistry(allow_pickle=settings.allow_pickle, refuse_pickle=settings.refuse_pickle, json=codec)
 
     @cached_property
     def catalogue(self) -> DjangoCatalogue:

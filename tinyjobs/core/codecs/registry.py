@@ -19,14 +19,17 @@ _logger = logging.getLogger("tinyjobs")
 
 
 class CodecRegistry:
-    """The codecs of one app. `json` is the one of a task that names none, and where the app's types are registered.
+    """The codecs of one app. `json` is the one of a task that names none, and where the app's types are registered;
+    several registries may share one.
 
     `refuse_pickle` shuts pickle out in both directions whatever `allow_pickle` says, for a store on a network that
     others may write to. Creating a registry that does hand pickle out logs one warning.
     """
 
-    def __init__(self, *, allow_pickle: bool = False, refuse_pickle: bool = False) -> None:
-        self.json: Final = JSONCodec()
+    def __init__(
+        self, *, allow_pickle: bool = False, refuse_pickle: bool = False, json: JSONCodec | None = None
+    ) -> None:
+        self.json: Final = json or JSONCodec()
         self._codecs: dict[str, Codec] = {DEFAULT: self.json}
         self._refuse_pickle = refuse_pickle
         if allow_pickle and not refuse_pickle:
