@@ -10,6 +10,7 @@ from tests.runtime.conftest import PATIENCE, Wrapped, eventually
 from tinyjobs.core.errors import StoreUnavailableError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ClaimRequest
+from tinyjobs.runtime import hooks as hooks_module
 
 
 def test_a_failing_job_tells_of_every_attempt_once_it_is_recorded(bench):
@@ -42,8 +43,10 @@ def test_hooks_hear_of_jobs_in_the_order_they_ended(bench):
     told = []
     bench.hooks.on_success.append(lambda job, result, seconds: told.append(result))
     gates = [asyncio.Event() for _ in range(5)]
+    waiting = []
 
     async def wait(number):
+        waiting.append(number)
         await gates[number].wait()
         return number
 
@@ -53,7 +56,7 @@ def test_hooks_hear_of_jobs_in_the_order_they_ended(bench):
     async def main():
         worker = bench.worker(until_empty=True)
         running = asyncio.create_task(worker.run())
-        await eventually(lambda: worker._parts and len(worker._parts.coroutines.running()) == 5)
+        await eventually(lambda: len(waiting) == 5)
         for number in (3, 1, 4, 0, 2):
             gates[number].set()
         await running
@@ -100,6 +103,28 @@ def test_a_slow_hook_holds_up_neither_jobs_nor_outcomes(bench):
         await running
 
     asyncio.run(main())
+    assert sorted(told) == jobs
+
+
+def test_hooks_that_fall_behind_slow_the_worker_instead_of_filling_its_memory(bench, monkeypatch):
+    monkeypatch.setattr(hooks_module, "BACKLOG", 50)
+    go_on = threading.Event()
+    told = []
+    bench.hooks.on_success.append(lambda job, result, seconds: (go_on.wait(PATIENCE), told.append(job.id)))
+    bench.task("good", lambda number: None)
+    jobs = bench.put_many("good", 500)
+
+    async def main():
+        worker = bench.worker(until_empty=True, concurrency=4, async_concurrency=4, poll=3_600.0)
+        running = asyncio.create_task(worker.run())
+        await eventually(lambda: bench.counts().get("success", 0) >= 50)
+        await asyncio.sleep(0.3)
+        waiting = len(worker._parts.hooks)
+        go_on.set()
+        await asyncio.wait_for(running, PATIENCE)
+        return waiting
+
+    assert asyncio.run(main()) <= 50 + 3 * 8
     assert sorted(told) == jobs
 
 

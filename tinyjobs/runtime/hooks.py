@@ -36,6 +36,9 @@ class Hooks:
                 logger.exception("an error hook raised and was ignored")
 
 
+#: How many events may wait before a worker claims less: hooks that are slower than the jobs would fill its memory.
+BACKLOG = 10_000
+
 type Event = tuple[list[Callable[..., object]], tuple[Any, ...]]
 
 
@@ -46,6 +49,16 @@ class HookRunner:
         self._events: deque[Event] = deque()
         self._task: asyncio.Task[None] | None = None
         self._thread: DaemonExecutor | None = None
+        #: Called when the hooks have caught up after they had fallen behind.
+        self.caught_up: Callable[[], None] = _nothing
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def excess(self) -> int:
+        """How many events wait beyond what may."""
+        return max(len(self._events) - BACKLOG, 0)
 
     def add(self, hooks: list[Callable[..., object]], *arguments: Any) -> None:
         """Hand in an event; costs nothing when nobody listens."""
@@ -69,6 +82,8 @@ class HookRunner:
     async def _run(self) -> None:
         while self._events:
             hooks, arguments = self._events.popleft()
+            if len(self._events) == BACKLOG:
+                self.caught_up()
             for hook in hooks:
                 try:
                     if inspect.iscoroutinefunction(hook):
@@ -89,6 +104,10 @@ class HookRunner:
         answer = await asyncio.get_running_loop().run_in_executor(self._thread, hook, *arguments)
         if inspect.isawaitable(answer):
             await answer
+
+
+def _nothing() -> None:
+    return None
 
 
 def _is_cancelled() -> bool:

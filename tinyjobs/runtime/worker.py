@@ -216,7 +216,7 @@ class Worker:
             self.engine.catalogue,
             coroutines=parts.coroutines.free,
             threads=parts.threads.free,
-            unconfirmed=len(parts.recorder),
+            unconfirmed=len(parts.recorder) + parts.hooks.excess,
             slots=self.settings.async_concurrency + self.settings.concurrency,
         )
 
@@ -238,6 +238,7 @@ class Worker:
             except Exception:
                 logger.exception("job %s (%s) cannot be started; it goes back to the queue", job.id, job.task)
                 parts.recorder.add(hand_back(self.engine, job))
+        parts.coroutines.begin()
         parts.unknown.tell()
         if not self._lookahead.is_worth_it(self._capacity(parts)[1]):
             self._hungry = False
@@ -303,6 +304,7 @@ class Worker:
         )
         self._hungry = True
         self._left_some = False
+        hooks.caught_up = parts.idler.wake
         parts.keeper.start()
         parts.tasks = [loop.create_task(parts.upkeep.run()), loop.create_task(parts.idler.listen())]
         return parts
