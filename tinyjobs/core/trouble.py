@@ -4,6 +4,7 @@ A store's `errors.py` says which kind a driver's error is, by raising the matchi
 whether to try again, after how long, and how loudly to say so. It knows no driver.
 """
 
+import logging
 from dataclasses import dataclass
 from enum import Enum
 
@@ -56,6 +57,16 @@ def is_final(error: BaseException) -> bool:
 def is_transient(error: BaseException) -> bool:
     """Whether the same call may succeed later."""
     return kind_of(error) in (Trouble.CONTENTION, Trouble.OUTAGE)
+
+
+def log_failure(logger: logging.Logger, error: BaseException, text: str, *arguments: object) -> None:
+    """Log what failed and is tried again: a warning where that may help, else an error with its traceback.
+
+    `text` has a place for each of the arguments, and one for the error behind them.
+    """
+    expected = is_transient(error)
+    level = logging.WARNING if expected else logging.ERROR
+    logger.log(level, text, *arguments, error, exc_info=not expected and error)
 
 
 @dataclass(slots=True)

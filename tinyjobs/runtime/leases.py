@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from tinyjobs.core.errors import UnsupportedCapabilityError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Held
-from tinyjobs.core.trouble import Backoff, is_transient
+from tinyjobs.core.trouble import Backoff, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.settings import WorkerSettings
 
@@ -139,9 +139,7 @@ class LeaseKeeper:
     def _report(self, error: Exception) -> None:
         self._engine.hooks.report("leases", error)
         if self._trouble.failures == 0:
-            expected = is_transient(error)
-            level = logging.WARNING if expected else logging.ERROR
-            logger.log(level, "leases could not be renewed, trying again: %s", error, exc_info=not expected)
+            log_failure(logger, error, "leases could not be renewed, trying again: %s")
 
 
 async def _as_coroutine[T](awaitable: Awaitable[T]) -> T:

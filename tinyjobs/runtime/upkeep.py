@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tinyjobs.core.errors import WorkerLost
 from tinyjobs.core.job import Held, Job
 from tinyjobs.core.status import JobStatus
-from tinyjobs.core.trouble import Backoff, is_transient
+from tinyjobs.core.trouble import Backoff, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
 from tinyjobs.runtime.settings import WorkerSettings
@@ -43,8 +43,7 @@ class Upkeep:
             except Exception as error:
                 self._engine.hooks.report("upkeep", error)
                 if self._trouble.failures == 0:
-                    level = logging.WARNING if is_transient(error) else logging.ERROR
-                    logger.log(level, "expired leases could not be looked for, trying again: %s", error)
+                    log_failure(logger, error, "expired leases could not be looked for, trying again: %s")
                 await self._engine.clock.sleep(self._trouble.failed())
                 continue
             if self._trouble.succeeded():
