@@ -2,14 +2,18 @@
 
 import datetime
 import enum
+import io
 
 import pytest
-from django.tasks.exceptions import InvalidTask
+from django.core.management import CommandError, call_command
+from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from tests.taskbackend.shop import tasks
+from tinyjobs import TinyJobs
 from tinyjobs.core.clock import FrozenClock
+from tinyjobs.core.errors import ConfigurationError, JobNotFoundError
 from tinyjobs.models import Job
 from tinyjobs.taskbackend.shared import use_clock
 from tinyjobs.testing import drain
@@ -121,3 +125,39 @@ def test_both_ends_of_the_calendar_without_time_zones(settings, zone):
 def test_a_time_that_names_no_instant_is_refused():
     with pytest.raises(InvalidTask, match="aware"):
         tasks.add.using(run_after=timezone.make_naive(timezone.now()))
+
+
+NO_IDS = ["", "x", "../..", "%", "\x00", "a\x00b", "\ud800", "\U0001f680", "x" * 100_000, "' OR 1=1 --"]
+
+
+@pytest.mark.parametrize("text", NO_IDS, ids=range(len(NO_IDS)))
+def test_what_is_no_id_is_no_job(text):
+    with TinyJobs("memory://", clock=FrozenClock()) as app:
+        app.send("a.task")
+        assert app.get(text) is None
+        assert app.executions(text) == []
+        for verb in (app.cancel, app.retry):
+            with pytest.raises(JobNotFoundError):
+                verb(text)
+        app.list(cursor=text)
+        assert app.stats().by_status["queued"] == 1
+
+
+@pytest.mark.parametrize("text", NO_IDS, ids=range(len(NO_IDS)))
+@pytest.mark.django_db
+def test_nor_for_django(text):
+    tasks.add.enqueue(1)
+    with pytest.raises(TaskResultDoesNotExist):
+        tasks.add.get_result(text)
+    for command in ("show", "cancel", "retry"):
+        err = io.StringIO()
+        with pytest.raises(CommandError, match=r"no job|left as they were"):
+            call_command("tinyjobs", "jobs", command, text, stdout=err, stderr=err)
+        err.getvalue().encode()
+    call_command("tinyjobs", "jobs", "list", "--cursor", text, stdout=io.StringIO())
+    assert drain() == 1
+
+
+def test_a_cursor_is_a_text():
+    with TinyJobs("memory://", clock=FrozenClock()) as app, pytest.raises(ConfigurationError, match="cursor"):
+        app.list(cursor=5)

@@ -6,8 +6,10 @@ from tinyjobs.core.errors import ConfigurationError, JobNotFoundError
 from tinyjobs.core.job import Execution, Job, Page, Stats
 from tinyjobs.core.options import check_queue, check_task_name
 from tinyjobs.core.status import JobStatus
+from tinyjobs.core.storable import storable
 
 LONGEST_PAGE = 10_000
+_LONGEST_ID = 1_000
 
 
 class Steering:
@@ -95,7 +97,12 @@ def _id(job: object) -> str:
     named = job.id if isinstance(job, Job) else job
     if not isinstance(named, str):
         raise TypeError(f"A job is named by its id or by a Job, not by {named!r:.100}.")
-    return named
+    return text_of_an_id(named)
+
+
+def text_of_an_id(text: str) -> str:
+    """The text, or where no store could even look for it, a text that is no job's id either."""
+    return storable(text, _LONGEST_ID)
 
 
 def _cancel(job_id: str) -> Verb[bool]:
@@ -127,8 +134,10 @@ def _list(status: object, queue: str | None, task: str | None, limit: object, cu
         check_task_name(task, "app.list(): task")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_PAGE:
         raise ConfigurationError(f"app.list(): limit: {limit!r} is not a whole number from 1 to {LONGEST_PAGE}.")
-    page = limit
-    return lambda store: store.list(status=wanted, queue=queue, task=task, limit=page, cursor=cursor)
+    if cursor is not None and not isinstance(cursor, str):
+        raise ConfigurationError(f"app.list(): cursor: {cursor!r:.100} is none; give the one that a page named.")
+    page, after = limit, None if cursor is None else text_of_an_id(cursor)
+    return lambda store: store.list(status=wanted, queue=queue, task=task, limit=page, cursor=after)
 
 
 def _status(value: object) -> JobStatus:

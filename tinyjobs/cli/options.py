@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinyjobs.app.steering import LONGEST_PAGE
+from tinyjobs.app.steering import LONGEST_PAGE, text_of_an_id
 from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.core.options import check_queue, check_task_name
 from tinyjobs.core.status import JobStatus
@@ -138,7 +138,7 @@ IMPORT = Option(
     {"dest": "imports", "action": "append", "metavar": "MODULE", "default": None},
 )
 JSON = Option(("--json",), "print JSON, for programs", {"action": "store_true", "dest": "as_json"})
-_IDS = Option(("ids",), "the job's id, as a listing shows it", {"metavar": "ID", "nargs": "+"})
+_IDS = Option(("ids",), "the job's id, as a listing shows it", {"type": text_of_an_id, "metavar": "ID", "nargs": "+"})
 
 WORKER = Command(
     "worker",
@@ -191,7 +191,7 @@ JOBS = Command(
                     f"how many, 1 to {LONGEST_PAGE} (default: 50)",
                     {"type": _page_size, "default": 50, "metavar": "N"},
                 ),
-                Option(("--cursor",), "go on where a page ended", {"metavar": "CURSOR"}),
+                Option(("--cursor",), "go on where a page ended", {"type": text_of_an_id, "metavar": "CURSOR"}),
                 JSON,
             ),
             ("jobs list --status failed", "jobs list --queue mail --limit 10 --json"),
@@ -199,7 +199,7 @@ JOBS = Command(
         Command(
             "jobs show",
             "Show one job with its arguments, its attempts and their tracebacks.",
-            (Option(("id",), "the job's id, as a listing shows it", {"metavar": "ID"}), JSON),
+            (Option(("id",), "the job's id, as a listing shows it", {"type": text_of_an_id, "metavar": "ID"}), JSON),
             ("jobs show 0199c7e2-8d1f-7a34-9c55-0d9f2a6b7e01",),
         ),
         Command(
