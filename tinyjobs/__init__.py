@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tinyjobs.core.retry import Abandon, Retry
     from tinyjobs.core.status import ExecutionStatus, JobStatus
     from tinyjobs.taskbackend.backend import TinyJobsBackend
-    from tinyjobs.taskbackend.task import task
+    from tinyjobs.taskbackend.decorator import task
     from tinyjobs.taskbackend.values import codec
     from tinyjobs.version import __version__
 
@@ -83,7 +83,7 @@ __all__ = [
 _OWNERS = {
     "TinyJobs": "tinyjobs.app.facade",
     "TinyJobsBackend": "tinyjobs.taskbackend.backend",
-    "task": "tinyjobs.taskbackend.task",
+    "task": "tinyjobs.taskbackend.decorator",
     "codec": "tinyjobs.taskbackend.values",
     "Abandon": "tinyjobs.core.retry",
     "Retry": "tinyjobs.core.retry",

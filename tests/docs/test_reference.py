@@ -19,9 +19,10 @@ from tinyjobs.core.options import NOT_BUILT, TaskOptions
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.taskbackend import settings as backend_settings
+from tinyjobs.taskbackend.decorator import RESERVED
 from tinyjobs.taskbackend.results import JobResult
 from tinyjobs.taskbackend.settings import BackendSettings
-from tinyjobs.taskbackend.task import RESERVED, TASK_OPTIONS, Task
+from tinyjobs.taskbackend.task import TASK_OPTIONS, Task
 
 PACKAGE = ROOT / "tinyjobs"
 SETTINGS = tables("docs/reference/settings.md")

@@ -1,31 +1,28 @@
-"""The task class: Django's `Task` with the options of tinyjobs as fields, and the decorator that makes one anywhere.
+"""The task class: Django's `Task` with the options of tinyjobs as fields, and how they are checked.
 
-`@django.tasks.task(timeout=30)` makes it too, on Django 6.1 and while the alias is ours. The decorator here also works
-on Django 6.0 and whatever task backend the settings name, so that a test run on another backend needs no changes.
+`decorator` makes one; so does `@django.tasks.task(timeout=30)`, on Django 6.1 and while the alias is ours.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, Self, cast, overload
+from typing import Any, Self, cast
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.tasks import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, task_backends
+from django.tasks import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME
 from django.tasks import Task as DjangoTask
 from django.tasks.base import DEFAULT_TASK_PRIORITY
 from django.tasks.exceptions import InvalidTask
 from django.utils.module_loading import import_string
 
 from tinyjobs.core.errors import UnsupportedCapabilityError
-from tinyjobs.core.options import Backoff, JobOptions, TaskOptions, refuse_not_built
+from tinyjobs.core.options import Backoff, JobOptions, TaskOptions
 from tinyjobs.taskbackend.clock import current_clock
-from tinyjobs.taskbackend.typed import AnyContext, AnyResult, AnyTask, TaskBase
+from tinyjobs.taskbackend.typed import AnyResult, AnyTask, TaskBase
 
-#: Names that later releases will use on a task.
-RESERVED = frozenset({"follows", "metadata"})
 _PLAIN_OPTIONS = (
     "timeout",
     "max_attempts",
@@ -222,100 +219,3 @@ def _not_for_one_job(given: Mapping[str, Any]) -> str:
             f"task is declared, or declare a second task."
         )
     return f"using() got an unexpected keyword argument: {names}"
-
-
-if TYPE_CHECKING:
-    # What the decorator promises to a type checker: sending takes the arguments of the function.
-    class TypedTask[**P, R](Task):
-        """A task that knows its function's arguments."""
-
-        def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> AnyResult:
-            """Send a job."""
-            ...
-
-        async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> AnyResult:
-            """Send a job."""
-            ...
-
-        def call(self, *args: Any, **kwargs: Any) -> R:
-            """Run the function here and now."""
-            ...
-
-
-@overload
-def task[**P, R](function: Callable[P, R]) -> "TypedTask[P, R]": ...
-
-
-@overload
-def task[**P, R](
-    function: None = None, *, takes_context: Literal[True], **options: Any
-) -> "Callable[[Callable[Concatenate[AnyContext, P], R]], TypedTask[P, R]]": ...
-
-
-@overload
-def task[**P, R](
-    function: None = None,
-    *,
-    priority: int = ...,
-    queue_name: str = ...,
-    backend: str = ...,
-    takes_context: Literal[False] = ...,
-    timeout: float | timedelta | None = ...,
-    max_attempts: int = ...,
-    retry_on: type[BaseException] | str | Sequence[type[BaseException] | str] = ...,
-    retry_backoff: Backoff = ...,
-    retry_base: float | timedelta = ...,
-    retry_max: float | timedelta = ...,
-    retry_jitter: bool = ...,
-    codec: str = ...,
-    key: str | None = ...,
-) -> "Callable[[Callable[P, R]], TypedTask[P, R]]": ...
-
-
-def task(
-    function: Callable[..., Any] | None = None,
-    *,
-    priority: int = DEFAULT_TASK_PRIORITY,
-    queue_name: str = DEFAULT_TASK_QUEUE_NAME,
-    backend: str = DEFAULT_TASK_BACKEND_ALIAS,
-    takes_context: bool = False,
-    **options: Any,
-) -> Any:
-    """Make a task of a module-level function; used bare or with options.
-
-    Under a task backend that knows nothing of the options they are kept on the task and have no effect.
-    """
-    _refuse(options)
-
-    def wrapper(decorated: Callable[..., Any]) -> Any:
-        made: Any = task_backends[backend].task_class
-        accepted = {field.name for field in fields(made)}
-        if made is DjangoTask:
-            made, accepted = Task, set(TASK_OPTIONS)
-        # Another backend's own class takes what it knows.
-        kept = {name: value for name, value in options.items() if name in accepted}
-        return made(
-            func=decorated,
-            priority=priority,
-            queue_name=queue_name,
-            backend=backend,
-            takes_context=takes_context,
-            run_after=None,
-            **kept,
-        )
-
-    return wrapper if function is None else wrapper(function)
-
-
-def _refuse(options: Mapping[str, Any]) -> None:
-    if "run_after" in options:
-        raise TypeError(
-            "run_after cannot be defined statically with the @task decorator. "
-            "Use .using(run_after=...) to set it dynamically."
-        )
-    for name in sorted(RESERVED & options.keys()):
-        raise UnsupportedCapabilityError(f"@task: {name} is a reserved name and cannot be set here.")
-    refuse_not_built(options, "@task")
-    unknown = sorted(options.keys() - TASK_OPTIONS)
-    if unknown:
-        raise TypeError(f"task() got an unexpected keyword argument {unknown[0]!r}")
