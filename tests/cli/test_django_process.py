@@ -147,7 +147,7 @@ def test_sigterm_lets_the_job_end(project, gate):
     worker = project.start("tinyjobs", "worker")
     worker.wait_for("began")
     worker.signal(signal.SIGTERM)
-    worker.wait_for("1 jobs still run")
+    worker.wait_for("what still runs has ended: 1 job")
     gate.open()
     assert worker.ends() == 0
     assert worker.output.splitlines()[-1].startswith("Stopped: 1 job ran, 0 failed")

@@ -242,7 +242,7 @@ def test_what_is_waited_for_is_said(bench, caplog):
 
     with caplog.at_level(logging.INFO, "tinyjobs"):
         asyncio.run(main())
-    assert "1 jobs still run and are waited for" in caplog.text
+    assert "stopping, once what still runs has ended: 1 job" in caplog.text
 
 
 def test_nothing_is_left_on_the_loop_after_a_run(bench):

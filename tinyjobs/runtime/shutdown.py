@@ -130,7 +130,7 @@ class Shutdown:
     def _say_what_runs(self) -> None:
         running = len(self._coroutines.running()) + len(self._threads.running())
         if running:
-            logger.info("stopping: %d jobs still run and are waited for", running)
+            logger.info("stopping, once what still runs has ended: %d %s", running, "job" if running == 1 else "jobs")
 
     def _now(self) -> float:
         return self._engine.clock.monotonic()

@@ -120,7 +120,7 @@ def assert_enqueued(
     if matching and times in (None, len(matching)):
         return matching[-1]
     described = ", ".join(f"{name}={value!r}" for name, value in wanted.items() if value is not None)
-    asked = "a job" if times is None else f"{times} jobs"
+    asked = "a job" if times is None else "one job" if times == 1 else f"{times} jobs"
     raise AssertionError(
         f"{asked} of {task.module_path}({described}) should wait; {len(matching)} do. {_listed(waiting)}"
     )
