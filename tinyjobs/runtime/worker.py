@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded, Room
-from tinyjobs.core.trouble import Backoff, is_final, is_transient
+from tinyjobs.core.trouble import Backoff, is_final, log_failure
 from tinyjobs.executors.call import Ending
 from tinyjobs.executors.coroutine import CoroutineExecutor
 from tinyjobs.executors.thread import ThreadExecutor
@@ -381,9 +381,7 @@ class Worker:
             self._stop.ask()
             return
         if self._troubles[done].failures == 0:
-            expected = is_transient(error)
-            level = logging.WARNING if expected else logging.ERROR
-            logger.log(level, "the store cannot be %s, trying again: %s", done, error, exc_info=not expected)
+            log_failure(logger, error, "the store cannot be %s, trying again: %s", done)
         delay = self._troubles[done].failed()
         if not self._stop.is_asked:
             await parts.idler.pause(delay)
