@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinyjobs.core.job import Job
-from tinyjobs.runtime.ownloop import DaemonExecutor
+from tinyjobs.runtime.ownloop import DaemonExecutor, out_of_sight
 
 logger = logging.getLogger("tinyjobs.hooks")
 
@@ -66,7 +66,7 @@ class HookRunner:
             return
         self._events.append((hooks, arguments))
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = out_of_sight(asyncio.get_running_loop().create_task(self._run()))
 
     async def close(self, timeout: float | None = None) -> None:
         """Wait until every event handed in has been told, `timeout` seconds at most; then give up on the rest."""

@@ -31,11 +31,20 @@ def run_to_end[T](main: Coroutine[Any, Any, T], escaped: Callable[[BaseException
     try:
         asyncio.set_event_loop(loop)
         loop.set_default_executor(DaemonExecutor(32, thread_name_prefix="tinyjobs-blocking"))
-        return _run_until_done(loop, loop.create_task(main), escaped or _log)
+        return _run_until_done(loop, out_of_sight(loop.create_task(main)), escaped or _log)
     finally:
         _end(loop)
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def out_of_sight[T](task: asyncio.Task[T]) -> asyncio.Task[T]:
+    """Keep a task of the worker's own out of `asyncio.all_tasks()`: a job that cancels all of those means its own.
+
+    Whoever made the task has to hold it and to end it.
+    """
+    asyncio.tasks._unregister_task(task)
+    return task
 
 
 def _run_until_done[T](

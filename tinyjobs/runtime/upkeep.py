@@ -14,6 +14,7 @@ from tinyjobs.core.status import JobStatus
 from tinyjobs.core.trouble import Backoff, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
+from tinyjobs.runtime.ownloop import out_of_sight
 from tinyjobs.runtime.settings import WorkerSettings
 
 logger = logging.getLogger("tinyjobs.upkeep")
@@ -72,6 +73,8 @@ class Upkeep:
 
     async def _take_back(self) -> list[Job]:
         taking = asyncio.ensure_future(self._engine.store.reap_expired(_BATCH))
+        if isinstance(taking, asyncio.Task):
+            out_of_sight(taking)
         try:
             jobs = await asyncio.shield(taking)
         except asyncio.CancelledError:

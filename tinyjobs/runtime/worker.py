@@ -24,6 +24,7 @@ from tinyjobs.runtime.identity import make_worker_id
 from tinyjobs.runtime.idle import Idler, Look
 from tinyjobs.runtime.leases import LeaseKeeper
 from tinyjobs.runtime.lookahead import Lookahead
+from tinyjobs.runtime.ownloop import out_of_sight
 from tinyjobs.runtime.recorder import Recorder
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.shutdown import LEAST_TIMEOUT, Shutdown
@@ -103,7 +104,7 @@ class Worker:
         Cancelling it stops the worker by force: what can be given back is, then the cancellation goes on.
         """
         parts = self._parts = self._start()
-        cycle = parts.loop.create_task(self._cycle(parts))
+        cycle = out_of_sight(parts.loop.create_task(self._cycle(parts)))
         try:
             try:
                 left = await asyncio.shield(cycle)
@@ -306,7 +307,7 @@ class Worker:
         self._left_some = False
         hooks.caught_up = parts.idler.wake
         parts.keeper.start()
-        parts.tasks = [loop.create_task(parts.upkeep.run()), loop.create_task(parts.idler.listen())]
+        parts.tasks = [out_of_sight(loop.create_task(beside())) for beside in (parts.upkeep.run, parts.idler.listen)]
         return parts
 
     async def _wind_down(self, parts: _Parts) -> None:
