@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
-from tinyjobs.app.loop import LoopThread, blocking_twin, hopping_twin, with_inline
+from tinyjobs.app.loop import LoopThread, blocking_twin, closed, hopping_twin, with_inline
 from tinyjobs.backends.base import Backend
-from tinyjobs.core.errors import AppClosedError, SynchronousCallInsideEventLoopError, UnsupportedCapabilityError
+from tinyjobs.core.errors import SynchronousCallInsideEventLoopError, UnsupportedCapabilityError
 from tinyjobs.core.inline import finish
 
 type Verb[T] = Callable[[Backend], Coroutine[Any, Any, T]]
@@ -117,7 +117,7 @@ class StoreAccess:
             return finish(verb(opened.inline))
         except Exception as error:
             if opened.is_closed:
-                raise _closed() from error
+                raise closed() from error
             raise
 
     async def arun[T](self, verb: Verb[T]) -> T:
@@ -127,7 +127,7 @@ class StoreAccess:
             return await verb(opened.awaited)
         except Exception as error:
             if opened.is_closed:
-                raise _closed() from error
+                raise closed() from error
             raise
 
     def connect(self, instead: str, *, reopen: bool = False) -> OpenStore:
@@ -171,11 +171,11 @@ class StoreAccess:
             opened.sync_connection.settle()
         except Exception as error:
             if opened.is_closed:
-                raise _closed() from error
+                raise closed() from error
             raise
         with self._lock:
             if opened.is_closed:
-                raise _closed()
+                raise closed()
             self._sync_ready = opened
         return opened
 
@@ -185,18 +185,18 @@ class StoreAccess:
             await opened.async_connection.asettle()
         except Exception as error:
             if opened.is_closed:
-                raise _closed() from error
+                raise closed() from error
             raise
         with self._lock:
             if opened.is_closed:
-                raise _closed()
+                raise closed()
             self._async_ready = opened
         return opened
 
     def _opened(self) -> OpenStore:
         opened = self._current
         if opened.is_closed:
-            raise _closed()
+            raise closed()
         return opened
 
 
@@ -206,7 +206,3 @@ def refuse_inside_loop(instead: str) -> None:
         raise SynchronousCallInsideEventLoopError(
             f"This call blocks, and the event loop of this thread is running. Use {instead} here."
         )
-
-
-def _closed() -> AppClosedError:
-    return AppClosedError("The app was closed; start() or ready() opens it again.")

@@ -80,7 +80,7 @@ class LoopThread:
     def _submit[T](self, call: Call[T]) -> "Future[T]":
         with self._lock:
             if self._is_closed:
-                raise AppClosedError("The app was closed; start() or ready() opens it again.")
+                raise closed()
             loop = self._loop or self._start()
             future = asyncio.run_coroutine_threadsafe(call(), loop)
             self._pending.add(future)
@@ -94,6 +94,11 @@ class LoopThread:
         self._thread.start()
         weakref.finalize(self, _stop, loop)
         return loop
+
+
+def closed() -> AppClosedError:
+    """The answer to a call of an app that was closed."""
+    return AppClosedError("The app was closed; start() or ready() opens it again.")
 
 
 def blocking_twin(store: Backend, loop: LoopThread) -> Backend:
