@@ -77,6 +77,10 @@ class Backend(Protocol):
         """Keep all of the jobs or none, answers in order. Jobs sharing a key become the first of them."""
         ...
 
+    async def holder(self, key: str) -> Job | None:
+        """The active job that holds a key, or None: nobody does, or the store cannot say."""
+        ...
+
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Hand due jobs to one worker, atomically: no job to two claims, none before its time."""
         ...
@@ -206,6 +210,10 @@ class BaseBackend(ABC):
     async def enqueue(self, job: Job) -> Job:
         """One job, as a group of one."""
         return (await self.enqueue_many([job]))[0]
+
+    async def holder(self, key: str) -> Job | None:
+        """Unknown by default: an enqueue finds out."""
+        return None
 
     # --- consuming ----------------------------------------------------------------------------------------------
 

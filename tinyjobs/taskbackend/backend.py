@@ -133,15 +133,15 @@ class TinyJobsBackend(BaseTaskBackend):
 
     def _at_commit(self, connection: BaseDatabaseWrapper, drafts: Sequence[tuple[Job, JobResult]]) -> list[JobResult]:
         """Hand out the results now and send at the commit. Who holds a key by then is looked up now as well."""
-        find = getattr(self.shared.store, "holder", None)
+        store = self.shared.store
         results: list[JobResult] = []
         first_of: dict[str, JobResult] = {}
         jobs: dict[str, Job] = {}
         for job, result in drafts:
-            if job.key is not None and find is not None and job.key not in first_of:
-                held = finish(find(job.key))
-                if held is not None:
-                    first_of[job.key] = self._existing(held)
+            if job.key is not None and job.key not in first_of:
+                holder = finish(store.holder(job.key))
+                if holder is not None:
+                    first_of[job.key] = self._existing(holder)
             first = result if job.key is None else first_of.setdefault(job.key, result)
             if first is result:
                 jobs[job.id] = job

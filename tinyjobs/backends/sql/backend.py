@@ -65,7 +65,7 @@ class SqlBackend(BaseBackend):
         return kept
 
     async def holder(self, key: str) -> Job | None:
-        """The active job that holds a key, or None. One read."""
+        """One read."""
         return await self._read(produce.holder, key)
 
     async def claim(self, request: ClaimRequest) -> Claimed:
