@@ -127,7 +127,7 @@ class Backend(Protocol):
         ...
 
     async def claim_job(self, job_id: str, *, worker_id: str, lease: float) -> Job | None:
-        """Claim this one job if it is queued and due, else None."""
+        """Claim this one job for `lease` seconds if it is queued and due, else None."""
         ...
 
     async def cancel(self, job_id: str) -> bool:
@@ -165,7 +165,10 @@ class Backend(Protocol):
     async def fire_schedule(
         self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job]
     ) -> list[Job] | None:
-        """Move the schedule on and keep its jobs, only if it still stands at `expected`; None: another was first."""
+        """Move the schedule on and keep its jobs, only if it still stands at `expected`; None: another was first.
+
+        Both instants are unix seconds.
+        """
         ...
 
     async def list(

@@ -42,7 +42,15 @@ NOT_BUILT = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """How a task runs. Seconds are floats; `retry_on` is a tuple of exception classes or their dotted paths."""
+    """How a task runs. Times are seconds, as floats.
+
+    `queue` and `priority` (larger first) are what its jobs get unless an enqueue says otherwise; `max_attempts` counts
+    the first attempt too. `timeout`: how long an attempt may run, None for as long as it takes. `retry_on`: exception
+    classes or their dotted paths, after which a failed attempt runs again. `retry_backoff`: the wait before that,
+    "exponential" (`retry_base`, doubled with every attempt, `retry_max` at most), "fixed" (`retry_base`), or a function
+    of the number of the failed attempt, or its path; with `retry_jitter` by chance between half of that and all of it.
+    `codec`: how arguments and result are stored. `store_result`: whether the return value is kept.
+    """
 
     queue: str = "default"
     priority: int = 0

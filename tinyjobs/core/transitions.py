@@ -1,8 +1,8 @@
 """The legal moves of a job, each a pure function that returns a value a store can apply.
 
 A store applies an `Outcome` only while the job is running under that very claim, and answers applied or stale; so a
-run that stalled past its lease, or was cancelled and retried, cannot report for the run that replaced it. Nothing
-here knows how a store writes a row.
+run that stalled past its lease, or was cancelled and retried, cannot report for the run that replaced it. Instants
+(`now`, `retry_at`) are unix seconds, a `delay` is in seconds. Nothing here knows how a store writes a row.
 """
 
 from collections.abc import Iterable
