@@ -162,7 +162,7 @@ def failed(job, error, will_retry) -> None:
 
 def worker(settings: dict) -> None:
     """Run a worker, and say so once its signal handlers stand."""
-    real = app.worker(handle_signals=True, **settings)
+    real = app.worker(**{"handle_signals": True, **settings})
     run = real.run
 
     async def announced():

@@ -152,6 +152,21 @@ def test_a_third_signal_ends_a_worker_that_waits_for_a_function(workshop):
     assert worker.ended() == 130
 
 
+def test_a_ctrl_c_ends_a_worker_that_leaves_the_signals_to_its_caller(workshop):
+    """The job that runs is finished first, and then the interrupt goes on as anywhere else."""
+    gate = workshop.folder / "gate"
+    jobs = [workshop.send("hold", str(gate)), workshop.send("ahold", str(gate))]
+    worker = workshop.worker(handle_signals=False)
+    until(lambda: len(workshop.starts()) == 2)
+    worker.send(signal.SIGINT)
+    time.sleep(0.2)
+    assert worker.is_running
+    gate.touch()
+    assert worker.ended() == -signal.SIGINT
+    assert "KeyboardInterrupt" in worker.errors
+    assert {workshop.get(job).status for job in jobs} == {"success"}
+
+
 @pytest.mark.parametrize("how", ["pool", "executor", "subprocess"])
 def test_a_job_may_start_processes_of_its_own(workshop, how):
     """A pool ends its processes by SIGTERM, which must not be taken for a stop of the worker they were forked from."""

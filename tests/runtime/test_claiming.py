@@ -182,6 +182,19 @@ def test_a_worker_stopped_before_it_runs_returns_at_once_and_runs_the_next_time(
     assert asyncio.run(worker.run()).succeeded == 1
 
 
+def test_a_worker_that_runs_cannot_be_run_a_second_time_beside_itself(bench):
+    async def main():
+        worker = bench.worker()
+        running = asyncio.create_task(worker.run())
+        await eventually(lambda: worker._parts is not None)
+        with pytest.raises(RuntimeError, match="running already"):
+            await worker.run()
+        worker.stop()
+        await running
+
+    asyncio.run(main())
+
+
 def test_a_forced_stop_does_not_reach_the_next_run(bench):
     async def main():
         holding = Holding(bench)

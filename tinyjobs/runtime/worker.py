@@ -103,6 +103,8 @@ class Worker:
 
         Cancelling it stops the worker by force: what can be given back is, then the cancellation goes on.
         """
+        if self._parts is not None:
+            raise RuntimeError("This worker is running already; make another one to run beside it.")
         parts = self._parts = self._start()
         cycle = out_of_sight(parts.loop.create_task(self._cycle(parts)))
         try:

@@ -17,7 +17,7 @@ from tinyjobs.backends.sqlite.inotify import Inotify
 
 logger = logging.getLogger("tinyjobs.sqlite")
 
-_GLANCE = 0.01
+_GLANCE = 0.015
 
 
 class Waiter:
@@ -120,7 +120,7 @@ class FileWatch:
 
     @property
     def is_armed(self) -> bool:
-        """Whether the system reports changes of the file as it is now; if not, it is looked at every 10 ms."""
+        """Whether the system reports changes of the file as it is now; if not, it is looked at every 15 ms."""
         return self._is_armed
 
     def join(self) -> None:
