@@ -17,8 +17,10 @@ class JobsRouter:
 
     def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
         """The database that holds the jobs, never a replica of it."""
+        if model._meta.app_label != APP:  # told first: this is asked for every query of every model
+            return None
         databases = _databases()
-        return databases.pop() if model._meta.app_label == APP and len(databases) == 1 else None
+        return databases.pop() if len(databases) == 1 else None
 
     def db_for_write(self, model: type[Model], **hints: Any) -> str | None:
         """The same."""
@@ -26,8 +28,8 @@ class JobsRouter:
 
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
         """Whether jobs are kept there. Where no database holds any, all may have the tables."""
-        databases = _databases()
-        return db in databases if app_label == APP and databases else None
+        databases = _databases() if app_label == APP else None
+        return db in databases if databases else None
 
 
 def _databases() -> set[str]:
