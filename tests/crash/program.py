@@ -81,6 +81,12 @@ def hold(path: str) -> None:
     end(job_id)
 
 
+@app.task(name="hold_timed", timeout=3_600.0)
+def hold_timed(path: str) -> None:
+    """The same with a timeout, so that a drain runs it in a thread."""
+    hold.function(path)
+
+
 @app.task(name="ahold")
 async def ahold(path: str) -> None:
     job_id = begin()
@@ -175,6 +181,11 @@ def worker(settings: dict) -> None:
     print(json.dumps({"succeeded": report.succeeded, "failed": report.failed, "forced": report.forced}), flush=True)
 
 
+def drainer(settings: dict) -> None:
+    """Run what is due in this process, without a worker."""
+    app.drain()
+
+
 def enqueuer(settings: dict) -> None:
     """Enqueue until told to stop, or for that many seconds; tells how long each call took, and its own number."""
     ends = time.monotonic() + settings["seconds"]
@@ -212,4 +223,4 @@ def writer(settings: dict) -> None:
 
 
 if __name__ == "__main__":
-    {"worker": worker, "enqueuer": enqueuer, "writer": writer}[sys.argv[1]](json.loads(sys.argv[2]))
+    {"worker": worker, "drainer": drainer, "enqueuer": enqueuer, "writer": writer}[sys.argv[1]](json.loads(sys.argv[2]))

@@ -175,3 +175,24 @@ def test_a_job_may_start_processes_of_its_own(workshop, how):
     assert report["succeeded"] == 1, workshop.get(job).last_error
     stored = workshop.get(job)
     assert workshop.app.engine.codecs.get("json").decode(stored.result) == [0, 1, 4, 9, 16]
+
+
+@pytest.mark.parametrize("task", ["hold", "ahold", "hold_timed"])
+def test_a_ctrl_c_in_a_drain_gives_the_job_back_or_waits_for_its_thread(workshop, task):
+    """In the calling thread the interrupt ends the function; one in a thread of its own cannot be ended."""
+    gate = workshop.folder / "gate"
+    job = workshop.send(task, str(gate), max_attempts=1)
+    drainer = workshop.start("drainer")
+    until(lambda: workshop.starts(job))
+    drainer.send(signal.SIGINT)
+    if task == "hold_timed":
+        time.sleep(0.3)
+        assert drainer.is_running
+        gate.touch()
+    assert drainer.ended() == -signal.SIGINT
+    stored = workshop.get(job)
+    assert (stored.status, stored.attempts) == (("success", 1) if task == "hold_timed" else ("queued", 0))
+    gate.touch()
+    workshop.finish()
+    assert workshop.get(job).status == "success"
+    assert len(workshop.starts(job)) == (1 if task == "hold_timed" else 2)

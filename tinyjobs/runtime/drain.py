@@ -64,6 +64,7 @@ class Drain:
         self._in_own_thread = in_own_thread
         self._keeps_lease = keeps_lease
         self._worker_id = make_worker_id()
+        self._interrupt: KeyboardInterrupt | None = None
 
     def run(self, *, queues: Sequence[str] = (), limit: int | None = None) -> int:
         """Run due jobs until none is left, or `limit` were run; how many. What a job enqueues for now runs too.
@@ -106,14 +107,18 @@ class Drain:
                 # A real Ctrl-C, not the task's own: the job goes back as if it had not been taken.
                 finish(self._store.record([hand_back(self._engine, job).outcome]))
                 raise
-            return self._record(conclude(self._engine, ending))
+            job = self._record(conclude(self._engine, ending))
+        interrupt, self._interrupt = self._interrupt, None
+        if interrupt is not None:
+            raise interrupt
+        return job
 
     def _call(self, call: Call) -> Ending:
         if call.spec.is_coroutine:
             return self._call_coroutine(call)
         if call.spec.options.timeout is None or not self._in_own_thread:
             return self._guarded(call)
-        return _call_with_timeout(self._engine, call, call.spec.options.timeout)
+        return self._call_with_timeout(call, call.spec.options.timeout)
 
     def _guarded(self, call: Call) -> Ending:
         try:
@@ -126,6 +131,28 @@ class Drain:
         if isinstance(ending.error, KeyboardInterrupt):
             raise ending.error
         return ending
+
+    def _call_with_timeout(self, call: Call, timeout: float) -> Ending:
+        """Run a function in a thread of its own, waiting `timeout` seconds for it; later it is left behind.
+
+        A Ctrl-C meanwhile cannot stop it, and given back the job would run twice: it is waited for all the same, its
+        outcome recorded, and then the interrupt goes on. A second one is not waited with.
+        """
+        endings: list[Ending] = []
+        thread = threading.Thread(
+            target=lambda: endings.append(run_call(call, self._engine.clock.monotonic)),
+            name=f"tinyjobs-drain-{call.spec.name}",
+            daemon=True,
+        )
+        thread.start()
+        try:
+            thread.join(min(timeout, threading.TIMEOUT_MAX))
+        except KeyboardInterrupt as interrupt:
+            self._interrupt = interrupt
+            thread.join()
+        if endings:
+            return endings[0]
+        return Ending(call, End.TIMED_OUT, timeout, None, JobTimeout.after(timeout))
 
     def _call_coroutine(self, call: Call) -> Ending:
         inner = call.spec
@@ -240,22 +267,6 @@ async def _limited(coroutine: Coroutine[Any, Any, Any], timeout: float | None) -
         if limit.expired():
             raise JobTimeout.after(timeout) from error
         raise
-
-
-def _call_with_timeout(engine: Engine, call: Call, timeout: float) -> Ending:
-    """Run a function in a thread of its own, waiting `timeout` seconds for it; later it is left behind."""
-    endings: list[Ending] = []
-    thread = threading.Thread(
-        target=lambda: endings.append(run_call(call, engine.clock.monotonic)),
-        name=f"tinyjobs-drain-{call.spec.name}",
-        daemon=True,
-    )
-    thread.start()
-    thread.join(min(timeout, threading.TIMEOUT_MAX))
-    if endings:
-        return endings[0]
-    error = JobTimeout.after(timeout)
-    return Ending(call, End.TIMED_OUT, timeout, None, error)
 
 
 def drain(engine: Engine, *, queues: Sequence[str] = (), limit: int | None = None) -> int:
