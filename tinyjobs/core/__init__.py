@@ -1,4 +1,5 @@
 """Floor 0: the words of the domain and its rules.
 
-Everything here is pure: no store, no executor, no Django, no thread is started. Other floors build on these words.
+Everything here is pure: it knows no store, no executor and no Django, and starts no thread. All other floors build on
+it.
 """

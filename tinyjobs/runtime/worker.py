@@ -75,7 +75,7 @@ class Worker:
         self.engine = engine
         self.settings = settings or WorkerSettings()
         self.worker_id = make_worker_id()
-        #: Whether the event loop serves this worker alone; `drive` says so.
+        #: Whether the event loop serves this worker alone; set by whoever runs it on a loop of its own.
         self.owns_loop = False
         self._parts: _Parts | None = None
         #: What ends this run, since no later pass could do better.
