@@ -80,6 +80,24 @@ class DeferredTests(InMemory, TransactionTestCase):
 
         self.assertEqual(self.stored(), [holder.id, same[0].id])
 
+    def test_a_key_that_waits_for_the_same_commit_is_held(self):
+        with transaction.atomic():
+            with self.assertRaises(Abandoned), transaction.atomic():
+                tasks.add.using(key="once").enqueue(1)
+                raise Abandoned
+            first = tasks.add.using(key="once").enqueue(2)
+            with transaction.atomic():
+                again = tasks.add.using(key="once").enqueue(3)
+            many = tasks.add.using(key="once").enqueue_many([(4,), (5,)])
+            new = tasks.add.using(key="new").enqueue_many([(6,), (7,)])
+        answers = [first, again, *many]
+
+        self.assertEqual({result.id for result in answers}, {first.id})
+        self.assertEqual([result.existing for result in answers], [False, True, True, True])
+        self.assertEqual([result.existing for result in new], [False, True])
+        self.assertEqual(again.args, [2])
+        self.assertEqual(self.stored(), [first.id, new[0].id])
+
     def test_a_key_lost_until_the_commit_is_logged(self):
         with self.assertLogs("tinyjobs.tasks", "WARNING") as logged, transaction.atomic():
             late = tasks.add.using(key="once").enqueue(1)

@@ -26,7 +26,7 @@ from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import check_queue
 from tinyjobs.taskbackend import signals
-from tinyjobs.taskbackend.deferred import PendingSend, send_at_commit, waits_for_commit
+from tinyjobs.taskbackend.deferred import PendingSend, pending_holder, send_at_commit, waits_for_commit
 from tinyjobs.taskbackend.draining import run_now
 from tinyjobs.taskbackend.results import (
     JobResult,
@@ -139,17 +139,19 @@ class TinyJobsBackend(BaseTaskBackend):
         jobs: dict[str, Job] = {}
         for job, result in drafts:
             if job.key is not None and job.key not in first_of:
-                holder = finish(store.holder(job.key))
+                waiting, holder = pending_holder(connection, self.shared, job.key), finish(store.holder(job.key))
                 if holder is not None:
                     first_of[job.key] = self._existing(holder)
+                elif waiting is not None:
+                    first_of[job.key] = replace(waiting, existing=True)
             first = result if job.key is None else first_of.setdefault(job.key, result)
             if first is result:
                 jobs[job.id] = job
-            results.append(first)
-        told = {result.id: result for result in results}
+            results.append(first if first is result or first.existing else replace(first, existing=True))
+        told = {result.id: result for result in results if not result.existing}
         if jobs:
             pending = PendingSend(
-                self.shared, list(jobs.values()), lambda kept: self._announce(told[job.id] for job in kept)
+                self.shared, list(jobs.values()), told, lambda kept: self._announce(told[job.id] for job in kept)
             )
             send_at_commit(connection, pending)
         return results

@@ -5,7 +5,7 @@ transaction: that of the database `default` if one is open there, else the first
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -13,6 +13,7 @@ from django.db.transaction import TransactionManagementError
 
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job
+from tinyjobs.taskbackend.results import JobResult
 from tinyjobs.taskbackend.shared import Shared
 
 logger = logging.getLogger("tinyjobs.tasks")
@@ -23,11 +24,16 @@ type Sent = Callable[[Sequence[Job]], None]
 class PendingSend:
     """Jobs on their way to the store; called at the commit, or earlier by a test's drain. Sends once."""
 
-    def __init__(self, shared: Shared, jobs: Sequence[Job], sent: Sent) -> None:
+    def __init__(self, shared: Shared, jobs: Sequence[Job], results: Mapping[str, JobResult], sent: Sent) -> None:
         self._shared = shared
         self._jobs = jobs
+        self._by_key = {job.key: results[job.id] for job in jobs if job.key is not None}
         self._sent = sent
         self._is_done = False
+
+    def holding(self, shared: Shared, key: str) -> JobResult | None:
+        """The result of a job on its way to that store with this key."""
+        return None if self._is_done or shared is not self._shared else self._by_key.get(key)
 
     def __call__(self) -> None:
         """Send what was not sent yet. A failure reaches whoever committed, and the log names what was lost."""
@@ -76,12 +82,21 @@ def send_at_commit(connection: BaseDatabaseWrapper, pending: PendingSend) -> Non
     transaction.on_commit(pending, using=connection.alias)
 
 
+def pending_holder(connection: BaseDatabaseWrapper, shared: Shared, key: str) -> JobResult | None:
+    """The result of the job with this key that waits for the same commit."""
+    found = (pending.holding(shared, key) for pending in _pending(connection))
+    return next((result for result in found if result is not None), None)
+
+
 def send_pending() -> None:
     """Send now what waits for a commit in this thread; for a drain inside a test, whose transaction never commits."""
     for connection in _in_use():
-        for _, callback, *_ in list(connection.run_on_commit):
-            if isinstance(callback, PendingSend):
-                callback()
+        for pending in _pending(connection):
+            pending()
+
+
+def _pending(connection: BaseDatabaseWrapper) -> list[PendingSend]:
+    return [callback for _, callback, *_ in connection.run_on_commit if isinstance(callback, PendingSend)]
 
 
 def _in_use() -> Iterator[BaseDatabaseWrapper]:
