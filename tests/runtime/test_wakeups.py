@@ -43,7 +43,7 @@ async def hush(worker):
     """Skip the short polls after the start, so that only a wake-up or a time that has come leads to a look."""
     await eventually(lambda: worker._parts is not None)
     worker._parts.idler._delay = NEVER
-    await eventually(lambda: worker._parts.idler._is_waiting.is_set())
+    await eventually(lambda: worker._parts.idler._is_idle.is_set())
     worker._parts.idler._delay = NEVER
     worker._parts.idler._look_at = asyncio.get_running_loop().time() + NEVER
     worker._parts.idler.wake()

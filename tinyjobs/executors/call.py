@@ -23,7 +23,7 @@ class End(Enum):
     NOT_STARTED = "not started"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """One run of one job. `around` is entered in the thread or task that runs it."""
 

@@ -4,10 +4,9 @@ Whatever a task's own code raises, `SystemExit` included, ends that run and noth
 """
 
 import asyncio
-import inspect
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, cast
 
 from tinyjobs.core.context import running_job
 from tinyjobs.core.errors import JobTimeout
@@ -21,37 +20,48 @@ class CoroutineExecutor:
         self._slots = slots
         self._deliver = deliver
         self._monotonic = monotonic
-        self._tasks: dict[asyncio.Task[None], Call] = {}
+        self._calls: dict[Call, asyncio.Task[None] | None] = {}
+        self._waiting: deque[Call] = deque()
         self._is_cutting = False
 
     @property
     def free(self) -> int:
         """Slots without a running call."""
-        return self._slots - len(self._tasks)
+        return self._slots - len(self._calls)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs."""
-        return not self._tasks
+        return not self._calls
 
     def running(self) -> list[Call]:
         """The calls under way."""
-        return list(self._tasks.values())
+        return list(self._calls)
 
     def start(self, call: Call) -> None:
-        """Begin a call; its ending is delivered on this loop."""
-        task = asyncio.get_running_loop().create_task(self._run(call))
-        self._tasks[task] = call
+        """Take a call on: from now on it is one of those running, so its lease is kept. `begin` runs it."""
+        self._calls[call] = None
+        self._waiting.append(call)
+
+    def begin(self) -> None:
+        """Run the calls taken on, each at once up to its first wait; endings are delivered on this loop."""
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            call = self._waiting.popleft()
+            task = asyncio.Task(self._run(call), loop=loop, eager_start=True)
+            if call in self._calls:
+                self._calls[call] = task
 
     def cut(self) -> None:
         """Cancel every call under way; each ends as cut short, unless it ends otherwise first."""
         self._is_cutting = True
-        for task, call in list(self._tasks.items()):
-            task.cancel()
-            if inspect.getcoroutinestate(cast("Coroutine[Any, Any, None]", task.get_coro())) == inspect.CORO_CREATED:
-                # Cancelled before its first step it never takes one, so nothing inside could tell of its end.
-                del self._tasks[task]
-                self._deliver([Ending(call, End.NOT_STARTED, 0.0)])
+        for task in list(self._calls.values()):
+            if task is not None:
+                task.cancel()
+        while self._waiting:
+            call = self._waiting.popleft()
+            del self._calls[call]
+            self._deliver([Ending(call, End.NOT_STARTED, 0.0)])
 
     async def _run(self, call: Call) -> None:
         running_job.set(call.job)
@@ -67,9 +77,7 @@ class CoroutineExecutor:
             if end is End.TIMED_OUT and timeout is not None:
                 error = JobTimeout.after(timeout)
                 error.__cause__ = caught
-        task = asyncio.current_task()
-        if task is not None:
-            self._tasks.pop(task, None)
+        del self._calls[call]
         self._deliver([Ending(call, end, self._monotonic() - began, value, error)])
 
     async def _invoke(self, call: Call, limit: asyncio.Timeout | None) -> object:

@@ -16,8 +16,8 @@ from tinyjobs.runtime.settings import WorkerSettings
 logger = logging.getLogger("tinyjobs.worker")
 
 _FIRST_POLL = 0.005
-# How long one wait for the store's wake-ups lasts; it only bounds how late a broken watch is noticed.
-_LISTEN = 60.0
+# How long one wait for the store's wake-ups lasts: a worker that has become busy stops listening after that long.
+_LISTEN = 1.0
 
 
 class Look(Enum):
@@ -35,7 +35,7 @@ class Idler:
         self._engine = engine
         self._settings = settings
         self._event = asyncio.Event()
-        self._is_waiting = asyncio.Event()
+        self._is_idle = asyncio.Event()
         self._is_signalled = False
         self._delay = _FIRST_POLL
         self._look_at: float | None = None
@@ -50,19 +50,17 @@ class Idler:
         """Jobs were claimed: the next wait starts with short polls again."""
         self._delay = _FIRST_POLL
         self._look_at = None
+        self._is_idle.clear()
 
     def found_nothing(self) -> None:
         """A look or a claim brought nothing: the next look may come later."""
         self._delay = min(self._delay * 2, self._settings.poll)
         self._look_at = None
+        self._is_idle.set()
 
     async def wait(self, *, can_claim: bool) -> Look:
         """Wait for an outcome, a wake-up or the next look. Raises what the store answers to a look."""
-        self._is_waiting.set()
-        try:
-            await self._sleep(self._until_next_look() if can_claim else None)
-        finally:
-            self._is_waiting.clear()
+        await self._sleep(self._until_next_look() if can_claim else None)
         is_due = self._is_signalled or (can_claim and self._until_next_look() <= 0.0)
         self._is_signalled = False
         self._event.clear()
@@ -76,7 +74,8 @@ class Idler:
     async def listen(self) -> None:
         """Turn the store's wake-ups into looks, until cancelled. Ends quietly for a store that has none."""
         while True:
-            await self._is_waiting.wait()
+            # A busy worker claims anyway, and would only be woken by what it writes itself.
+            await self._is_idle.wait()
             try:
                 was_told = await self._engine.store.wait_for_jobs(_LISTEN)
             except UnsupportedCapabilityError:

@@ -182,7 +182,7 @@ class Worker:
         try:
             recorded = await self._write(parts, group, request)
         except Exception as error:
-            parts.recorder.put_back(group, in_doubt=True)
+            parts.recorder.put_back(group)
             await self._pause_after(parts, "written", error)
             return
         self._note_answer("written")

@@ -209,8 +209,11 @@ class SqliteConnection:
                 self._heal()
 
     def _note_others(self, now: float) -> None:
-        if self.gives_way and (version := self.data_version()) != self._version:
-            self._version, self._others_until = version, now + _COMPANY
+        if not self.gives_way:
+            return
+        before, self._version = self._version, self.data_version()
+        if before not in (-1, self._version):
+            self._others_until = now + _COMPANY
 
     def _give_way(self) -> None:
         """Stay off the lock for as long as it was held: writers that follow each other at once starve all others.
