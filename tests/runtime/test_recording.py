@@ -69,7 +69,7 @@ def test_a_group_is_sent_in_the_order_of_ids_and_bounded_in_number_and_size(make
     group = recorder.take()
     assert [entry.job.id for entry in group] == [job.id for job in jobs[3:]]
     assert len(recorder) == 3
-    recorder.put_back(group, in_doubt=False)
+    recorder.put_back(group)
     assert len(recorder) == GROUP + 3
 
     recorder = Recorder(bench.engine(), Listener())
@@ -209,7 +209,7 @@ def test_a_question_after_a_lost_answer_that_fails_too_leaves_the_rest_of_the_gr
         recorder.add(succeeded(landed))
         group = recorder.take()
         await store.record([entry.outcome for entry in group])
-        recorder.put_back(group, in_doubt=True)
+        recorder.put_back(group)
         recorder.add(succeeded(fresh))
         group = recorder.take()
         store.before["executions"] = down

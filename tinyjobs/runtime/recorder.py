@@ -63,12 +63,11 @@ class Recorder:
         self._in_flight = group
         return group
 
-    def put_back(self, group: Sequence[Conclusion], *, in_doubt: bool) -> None:
-        """The write did not answer: the group goes first next time. `in_doubt` says that it may have landed."""
+    def put_back(self, group: Sequence[Conclusion]) -> None:
+        """The write did not answer: the group goes first next time, and may have landed all the same."""
         self._pending.extendleft(reversed(group))
         self._in_flight = []
-        if in_doubt:
-            self._in_doubt.update(map(_claim, group))
+        self._in_doubt.update(map(_claim, group))
 
     async def settle(self, group: Sequence[Conclusion], recorded: Recorded) -> None:
         """Take the store's answer: count, log and tell the hooks of what was applied; warn of what came too late."""

@@ -110,7 +110,7 @@ class Shutdown:
         try:
             recorded = await self._engine.store.record([conclusion.outcome for conclusion in group])
         except Exception as error:
-            self._recorder.put_back(group, in_doubt=True)
+            self._recorder.put_back(group)
             self._engine.hooks.report("recorder", error)
             if not self._has_failed:
                 self._has_failed = True
