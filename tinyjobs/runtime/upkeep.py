@@ -7,6 +7,7 @@ fails a job for good tells the hooks, once, since nobody else is left to.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tinyjobs.core.errors import WorkerLost
 from tinyjobs.core.job import Held, Job
@@ -79,8 +80,10 @@ class Upkeep:
             jobs = await asyncio.shield(taking)
         except asyncio.CancelledError:
             # It goes on in the store, and of what it takes back nobody else will tell.
+            # Should it fail, that must not stand in the place of the cancellation: the worker waits for this to end.
             if not taking.cancelled():
-                self._tell_all(await taking)
+                with suppress(Exception):
+                    self._tell_all(await taking)
             raise
         self._tell_all(jobs)
         return jobs
