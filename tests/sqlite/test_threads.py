@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.sqlite.stores import connection_of, make_job, make_store, request
-from tinyjobs.backends.registry import open_backend
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.errors import StoreUnavailableError
@@ -128,14 +127,16 @@ def test_a_call_that_comes_while_the_store_closes_is_answered(tmp_path):
     asyncio.run(main())
 
 
-def test_a_relative_path_means_the_same_file_for_good(tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", ["jobs.db", "file:jobs.db?mode=rwc", "file:./jo%62s.db"])
+def test_a_relative_path_means_the_same_file_for_good(tmp_path, monkeypatch, path):
     """A connection opened later, after the process changed its folder, must not begin another store."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    store = open_backend("sqlite:///jobs.db", clock=FrozenClock())
+    store = SQLiteBackend(path, clock=FrozenClock())
     monkeypatch.chdir(tmp_path / "elsewhere")
     inline = store.inline()
     finish(inline.setup())
+    monkeypatch.chdir("/")
     job = finish(inline.enqueue(make_job(store.clock)))
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(finish, inline.get(job.id)).result() == job

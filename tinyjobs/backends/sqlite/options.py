@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlsplit
 
 from tinyjobs.backends.sql.statements import check_prefix
 from tinyjobs.core.errors import ConfigurationError, refuse_unknown
@@ -82,7 +82,17 @@ def check_path(path: object) -> str:
         raise ConfigurationError(f"{path!r} names no SQLite file.")
     if "\0" in path:
         raise ConfigurationError(f"{path!r}: a file name cannot hold a NUL character.")
-    return path if path.startswith("file:") or path == ":memory:" else os.path.abspath(path)
+    if path == ":memory:" or path.startswith("file:"):
+        return _fixed_uri(path)
+    return os.path.abspath(path)
+
+
+def _fixed_uri(path: str) -> str:
+    """The same for a URI of SQLite's own: a file in the current folder is named in full."""
+    name, mark, query = path.removeprefix("file:").partition("?")
+    if is_in_memory(path) or not name or name.startswith(("/", "%2F", "%2f", "#")):
+        return path
+    return f"file:{quote(file_of(path))}{mark}{query}"
 
 
 def file_of(path: str) -> str:
