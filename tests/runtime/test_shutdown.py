@@ -135,6 +135,23 @@ def test_jobs_claimed_but_not_begun_go_back_as_if_they_had_not_been_taken(bench)
     assert [bench.history(job) for job in jobs] == [[]] * 5
 
 
+def test_a_forced_stop_reaches_jobs_of_the_same_claim_that_have_not_begun(bench):
+    """The first of them is still in its first step, in which the second signal came."""
+    ran = []
+
+    async def note(number):
+        ran.append(number)
+        worker.force()
+
+    bench.task("note", note)
+    jobs = bench.put_many("note", 4)
+    worker = bench.worker()
+    asyncio.run(asyncio.wait_for(worker.run(), PATIENCE))
+    assert ran == [0]
+    assert bench.status(*jobs) == ["success", "queued", "queued", "queued"]
+    assert [bench.get(job).attempts for job in jobs] == [1, 0, 0, 0]
+
+
 def test_coroutines_cut_before_their_first_step_go_back_at_once(bench):
     async def note(number):
         await asyncio.sleep(PATIENCE)

@@ -43,10 +43,16 @@ class CoroutineExecutor:
         self._calls[call] = None
         self._waiting.append(call)
 
-    def begin(self) -> None:
-        """Run the calls taken on, each at once up to its first wait; endings are delivered on this loop."""
+    def begin(self, is_over: Callable[[], bool]) -> None:
+        """Run the calls taken on, each at once up to its first wait; endings are delivered on this loop.
+
+        `is_over` is asked before each: what has not begun by then ends as not started.
+        """
         loop = asyncio.get_running_loop()
         while self._waiting:
+            if is_over():
+                self._give_up_waiting()
+                return
             call = self._waiting.popleft()
             task = asyncio.Task(self._run(call), loop=loop, eager_start=True)
             if call in self._calls:
@@ -58,6 +64,9 @@ class CoroutineExecutor:
         for task in list(self._calls.values()):
             if task is not None:
                 task.cancel()
+        self._give_up_waiting()
+
+    def _give_up_waiting(self) -> None:
         while self._waiting:
             call = self._waiting.popleft()
             del self._calls[call]

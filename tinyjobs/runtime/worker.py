@@ -241,7 +241,7 @@ class Worker:
             except Exception:
                 logger.exception("job %s (%s) cannot be started; it goes back to the queue", job.id, job.task)
                 parts.recorder.add(hand_back(self.engine, job))
-        parts.coroutines.begin()
+        parts.coroutines.begin(lambda: self._stop.is_forced)
         parts.unknown.tell()
         if not self._lookahead.is_worth_it(self._capacity(parts)[1]):
             self._hungry = False
