@@ -73,3 +73,14 @@ def test_a_spoilt_row_is_named_when_it_is_read(store, how):
     change(store, spoilt, how)
     with pytest.raises(StoreError, match=rf"{spoilt.id}.*changed by hand"):
         finish(store.get(spoilt.id))
+
+
+@pytest.mark.parametrize("column", ["metadata", "last_error", "task"])
+def test_a_text_that_is_not_utf8_holds_up_nobody(store, column, caplog):
+    first, spoilt, last = sent(store, 3)
+    change(store, spoilt, f"{column} = CAST(x'61ff' AS TEXT)")
+    claimed = finish(store.claim(request(3))).jobs
+    assert [job.id for job in claimed] == [first.id, spoilt.id, last.id]
+    assert [job.claims for job in claimed] == [1, 1, 1]
+    assert getattr(claimed[1], column) == "a\ufffd"
+    assert "Could not decode" in caplog.text

@@ -5,6 +5,7 @@ way: closing such a descriptor would drop this process's own locks.
 """
 
 import ctypes
+import logging
 import os
 import sqlite3
 import threading
@@ -17,10 +18,12 @@ from typing import Any
 
 from tinyjobs.backends.sql.connection import Parameters, Row, Verb
 from tinyjobs.backends.sql.statements import Statement
-from tinyjobs.backends.sqlite.errors import is_busy, translate
+from tinyjobs.backends.sqlite.errors import is_busy, is_undecodable, translate
 from tinyjobs.backends.sqlite.options import file_of
 from tinyjobs.core.clock import Clock, SystemClock
-from tinyjobs.core.errors import StoreBusyError, StoreReplacedError, StoreUnavailableError
+from tinyjobs.core.errors import StoreBusyError, StoreError, StoreReplacedError, StoreUnavailableError
+
+logger = logging.getLogger("tinyjobs.store")
 
 # SQLite's own wait cannot be interrupted or cut, so it is never used: a locked file is tried again after these pauses,
 # the last of them over and over, until the end of our patience.
@@ -147,8 +150,24 @@ class SqliteConnection:
         before, self._verb = self._verb, coroutine
         try:
             return await coroutine
+        except StoreError as error:
+            # With the error everything is undone, so the verb can be run once more from its beginning.
+            if before is not None or not self._reads_spoilt_text_after(error):
+                raise
         finally:
             self._verb = before
+        return await self.perform(verb)
+
+    def _reads_spoilt_text_after(self, error: StoreError) -> bool:
+        """Whether an error came of a text that is not UTF-8, as a hand may have left it, and from here on none will.
+
+        The driver refuses every row it is asked for together with such a one, so that no claim would ever succeed.
+        """
+        if not is_undecodable(error) or self._raw.text_factory is not str:
+            return False
+        logger.error("%s Such texts are read with question marks from here on.", error)
+        self._raw.text_factory = lambda text: text.decode(errors="replace")
+        return True
 
     @contextmanager
     def without_waiting(self) -> Generator[None]:

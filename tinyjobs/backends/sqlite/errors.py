@@ -50,6 +50,11 @@ def is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) and _name(error) in _BUSY
 
 
+def is_undecodable(error: BaseException) -> bool:
+    """Whether a `StoreError` came of a text in the file that is not UTF-8, which the driver does not read."""
+    return isinstance(error.__cause__, sqlite3.OperationalError) and str(error.__cause__).startswith("Could not decode")
+
+
 def _name(error: sqlite3.Error) -> str:
     # Extended names such as SQLITE_BUSY_SNAPSHOT begin with the primary one.
     full = getattr(error, "sqlite_errorname", None) or ""
