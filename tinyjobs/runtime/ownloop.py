@@ -15,6 +15,8 @@ from typing import Any
 
 logger = logging.getLogger("tinyjobs.worker")
 
+# After how many errors of its own a loop is given up.
+_BROKEN = 10
 # How long tasks that are left over may take to end once they are cancelled.
 _LAST_MOMENT = 0.5
 
@@ -50,6 +52,7 @@ def out_of_sight[T](task: asyncio.Task[T]) -> asyncio.Task[T]:
 def _run_until_done[T](
     loop: asyncio.AbstractEventLoop, task: asyncio.Task[T], escaped: Callable[[BaseException], None]
 ) -> T:
+    broken = 0
     while not task.done():
         try:
             loop.run_until_complete(task)
@@ -58,6 +61,11 @@ def _run_until_done[T](
             # The task it belongs to hears of it; the loop itself only has to go on.
             if task.done() or loop.is_closed():
                 break
+            # What a task raises stays in it; an OSError that leaves the loop is the loop's own, whose descriptors a
+            # job has closed. It will not get better, and a process that ends gives its jobs to other workers.
+            broken += isinstance(error, OSError)
+            if broken >= _BROKEN:
+                raise
             escaped(error)
     return task.result()
 
