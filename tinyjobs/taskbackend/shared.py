@@ -160,10 +160,16 @@ def vendor_of(settings: BackendSettings) -> Vendor:
 
 
 def check_store_options(settings: BackendSettings, vendor: Vendor) -> None:
-    """Refuse options that neither tinyjobs nor the store of that database knows."""
-    problems = [
-        unknown_option(settings.alias, name, vendor.options) for name in settings.store if name not in vendor.options
-    ]
+    """Refuse options that neither tinyjobs nor the store of that database knows, and values they cannot have."""
+    problems = []
+    for name, value in settings.store.items():
+        if name not in vendor.options:
+            problems.append(unknown_option(settings.alias, name, vendor.options))
+            continue
+        try:
+            vendor.check({name: value})
+        except ConfigurationError as error:
+            problems.append(f"{settings.path(name)}: {str(error).removeprefix(f'{name}: ')}")
     if problems:
         raise SettingsProblems(problems)
 

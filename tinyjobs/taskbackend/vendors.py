@@ -32,6 +32,8 @@ class Vendor:
     translate: Callable[[BaseException, str], BaseException]
     returning: bool
     options: frozenset[str]
+    #: Raises `ConfigurationError` for values that those options cannot have.
+    check: Callable[[Mapping[str, Any]], object]
     #: From an entry of DATABASES, the clock, and the store's own options.
     open: Callable[[Mapping[str, Any], Clock, Mapping[str, Any]], Backend]
 
@@ -62,6 +64,11 @@ def _open_sqlite(entry: Mapping[str, Any], clock: Clock, options: Mapping[str, A
     return MigratedSQLite(path, clock=clock, prefix=PREFIX, **given)
 
 
+def _check_sqlite(given: Mapping[str, Any]) -> object:
+    usual = {"prefix": PREFIX, "busy_timeout": 5.0, "synchronous": "NORMAL", "returning": None}
+    return sqlite_options.SqliteOptions.parse(**{**usual, **given}, library=sqlite_connection.library_version())
+
+
 _VENDORS = {
     "sqlite": Vendor(
         name="sqlite",
@@ -69,6 +76,7 @@ _VENDORS = {
         translate=sqlite_errors.translate,
         returning=sqlite_connection.library_version() >= sqlite_options.RETURNING_VERSION,
         options=frozenset({"busy_timeout", "synchronous", "returning"}),
+        check=_check_sqlite,
         open=_open_sqlite,
     ),
 }
