@@ -11,6 +11,8 @@ import pytest
 from tests.runtime.conftest import PATIENCE, Wrapped, eventually
 from tinyjobs.backends.sqlite import watch as watch_module
 from tinyjobs.backends.sqlite.watch import FileWatch
+from tinyjobs.runtime.idle import Idler, Look
+from tinyjobs.runtime.settings import WorkerSettings
 
 #: So rare that a test which depends on it fails.
 NEVER = 3_600.0
@@ -404,3 +406,21 @@ def test_no_file_of_the_watch_is_left_behind(make_bench, tmp_path):
 def _written(path, data):
     path.write_bytes(data)
     return path
+
+
+def test_a_wake_up_while_no_slot_is_free_leads_to_a_look_once_one_is(bench):
+    async def main():
+        idler = Idler(bench.engine(), WorkerSettings(poll=NEVER))
+        idler._delay = NEVER
+        idler.found_nothing()
+        listener = asyncio.create_task(idler.listen())
+        full = asyncio.create_task(idler.wait(can_claim=False))
+        async with asyncio.timeout(PATIENCE):
+            while not full.done():
+                bench.put("note")
+                await asyncio.sleep(0.02)
+            assert await full is Look.NONE
+            assert await idler.wait(can_claim=True) is Look.WORK
+        listener.cancel()
+
+    asyncio.run(main())

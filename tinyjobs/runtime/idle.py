@@ -59,12 +59,18 @@ class Idler:
         self._is_idle.set()
 
     async def wait(self, *, can_claim: bool) -> Look:
-        """Wait for an outcome, a wake-up or the next look. Raises what the store answers to a look."""
+        """Wait for an outcome, a wake-up or the next look. Raises what the store answers to a look.
+
+        A wake-up that comes while nothing can be claimed counts at the next wait that may lead to a claim.
+        """
+        if can_claim and self._is_signalled:
+            self._event.set()
         await self._sleep(self._until_next_look() if can_claim else None)
-        is_due = self._is_signalled or (can_claim and self._until_next_look() <= 0.0)
-        self._is_signalled = False
         self._event.clear()
-        return await self._look() if is_due and can_claim else Look.NONE
+        if not can_claim or not (self._is_signalled or self._until_next_look() <= 0.0):
+            return Look.NONE
+        self._is_signalled = False
+        return await self._look()
 
     async def pause(self, seconds: float) -> None:
         """Wait after trouble; a stop ends it at once."""
