@@ -38,7 +38,7 @@ def test_the_job_that_runs_comes_to_its_end_first(program, jobs, gate):
     worker = program.start("worker", "--reload")
     worker.wait_for("began")
     edited(program, '"held"', '"changed"')
-    worker.wait_for("1 jobs still run")
+    worker.wait_for("what still runs")
     assert jobs.get(running).status is JobStatus.RUNNING
     gate.open()
     worker.wait_for("Stopped: 1 job ran")
@@ -95,7 +95,7 @@ def test_a_third_signal_kills_a_child_that_answers_nothing(program, jobs, gate):
     worker = program.start("worker", "--reload")
     worker.wait_for("began")
     worker.signal(signal.SIGTERM)
-    worker.wait_for("1 jobs still run")
+    worker.wait_for("what still runs")
     # Two different ones: of two equal signals at once the system may deliver one.
     worker.signal(signal.SIGINT)
     worker.signal(signal.SIGTERM)

@@ -1,12 +1,19 @@
 """`tinyjobs worker` as a process: signals, kills, streams that break. No test measures how long something takes."""
 
+import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 
 import pytest
 
+from tests.cli.processes import PATIENCE
+from tinyjobs.app.facade import TinyJobs
+from tinyjobs.cli.worker import _run
 from tinyjobs.core.status import JobStatus
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and named pipes")
@@ -29,7 +36,7 @@ def test_a_signal_lets_the_running_job_end_and_takes_no_other(program, jobs, gat
     worker.wait_for("began")
     waiting = jobs.send("work.note", ["not here"])
     worker.signal(number)
-    worker.wait_for("1 jobs still run")
+    worker.wait_for("what still runs")
     gate.open()
     assert worker.ends() == 0
     assert worker.output.splitlines()[-1] == "Stopped: 1 job ran, 0 failed."
@@ -44,7 +51,7 @@ def test_ctrl_c_in_a_terminal_counts_once(program, jobs, gate, flags):
     worker = program.start("worker", *flags, terminal=True)
     worker.wait_for("began")
     worker.press_ctrl_c()
-    worker.wait_for("1 jobs still run")
+    worker.wait_for("what still runs")
     gate.open()
     assert worker.ends() == 0
     assert jobs.get(running).status is JobStatus.SUCCESS
@@ -57,7 +64,7 @@ def test_a_second_signal_gives_the_job_back_and_ends_with_130(program, jobs, num
     worker = program.start("worker", "--shutdown-timeout", "3600", *flags)
     worker.wait_for("began")
     worker.signal(number)
-    worker.wait_for("1 jobs still run")
+    worker.wait_for("what still runs")
     worker.signal(number)
     assert worker.ends() == 130
     back = jobs.get(running)
@@ -132,3 +139,44 @@ def test_a_worker_that_knows_no_tasks_says_so_and_hands_jobs_back(program, jobs)
     assert "'work.note'" in output  # whom nobody here can run
     left = jobs.get(job)
     assert (left.status, left.attempts, left.hand_backs) == (JobStatus.QUEUED, 0, 1)
+
+
+def test_a_lock_that_somebody_keeps_does_not_keep_the_worker(start, tmp_path):
+    """Neither its outcomes nor its renewals of leases wait beyond the stop, however patient the store is otherwise."""
+    (tmp_path / "patient.py").write_text(
+        "import asyncio\n"
+        "from tinyjobs import TinyJobs\n"
+        "app = TinyJobs('sqlite:///jobs.db?busy_timeout=3600')\n"
+        "@app.task\n"
+        "async def wait_for_ever():\n"
+        "    print('began', flush=True)\n"
+        "    await asyncio.sleep(3600)\n"
+    )
+    with TinyJobs(f"sqlite:///{tmp_path}/jobs.db") as app:
+        app.send("patient.wait_for_ever")
+    command = [sys.executable, "-m", "tinyjobs", "worker", "--app", "patient:app", "--lease", "1"]
+    worker = start([*command, "--shutdown-timeout", "1"], tmp_path)
+    worker.wait_for("began")
+    with closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None, timeout=PATIENCE)) as somebody:
+        somebody.execute("BEGIN IMMEDIATE")
+        worker.signal(signal.SIGTERM)
+        assert worker.ends() == 0
+        somebody.rollback()
+
+
+def test_what_still_waits_for_the_store_at_the_end_is_cut_before_the_store_is_closed(tmp_path, monkeypatch):
+    """Else the end of the process would wait for a renewal of leases that waits for somebody's lock."""
+    with TinyJobs(f"sqlite:///{tmp_path}/jobs.db") as app:
+        app.setup()
+        store = app.engine.store
+        seen = []
+        monkeypatch.setattr(store, "hurry", lambda deadline: seen.append(deadline))
+
+        class Closing:
+            async def close_worker(self):
+                seen.append("closed")
+
+        before = time.monotonic()
+        asyncio.run(_run(app.worker(until_empty=True, handle_signals=False), Closing()))
+        assert seen[-1] == "closed"
+        assert before <= seen[-2] <= time.monotonic()

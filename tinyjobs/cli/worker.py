@@ -112,6 +112,8 @@ async def _run(worker: Worker, target: Target) -> WorkerReport:
     try:
         return await worker.run()
     finally:
+        # What still waits for the store now, such as a renewal of leases, is worth no wait of the process.
+        worker.engine.store.hurry(worker.engine.clock.monotonic())
         await target.close_worker()
 
 
