@@ -50,14 +50,14 @@ def test_thousands_of_them_make_one_line_and_let_the_others_run(still, caplog):
 
 
 def test_the_worker_that_knows_the_task_gets_it_from_the_one_that_does_not(make_bench):
-    old, new = make_bench("file", unknown_task_delay=0.05), make_bench("file")
+    short = {"unknown_task_delay": 0.02, "unknown_task_max_delay": 0.05}
+    old, new = make_bench("file", **short), make_bench("file", **short)
     new.task("fresh", lambda number: None)
     old.task("stale", lambda number: None)
     jobs = new.put_many("fresh", 30) + old.put_many("stale", 30)
-    new.unknown_task_delay = 0.05
 
     async def main():
-        workers = [old.worker(), new.worker(engine={"unknown_task_delay": 0.05})]
+        workers = [old.worker(), new.worker()]
         running = [asyncio.create_task(worker.run()) for worker in workers]
         await eventually(lambda: old.counts() == {"success": 60})
         for worker in workers:
