@@ -139,17 +139,19 @@ class Drain:
         outcome recorded, and then the interrupt goes on. A second one is not waited with.
         """
         endings: list[Ending] = []
-        thread = threading.Thread(
-            target=lambda: endings.append(run_call(call, self._engine.clock.monotonic)),
-            name=f"tinyjobs-drain-{call.spec.name}",
-            daemon=True,
-        )
-        thread.start()
+        has_ended = threading.Event()
+
+        def run() -> None:
+            endings.append(run_call(call, self._engine.clock.monotonic))
+            has_ended.set()
+
+        threading.Thread(target=run, name=f"tinyjobs-drain-{call.spec.name}", daemon=True).start()
+        # Not by `join`: interrupted once, it takes the thread for ended on Python 3.12.
         try:
-            thread.join(min(timeout, threading.TIMEOUT_MAX))
+            has_ended.wait(min(timeout, threading.TIMEOUT_MAX))
         except KeyboardInterrupt as interrupt:
             self._interrupt = interrupt
-            thread.join()
+            has_ended.wait()
         if endings:
             return endings[0]
         return Ending(call, End.TIMED_OUT, timeout, None, JobTimeout.after(timeout))
