@@ -3,8 +3,19 @@
 Nothing here is specific to a store or a feature; fixtures live beside the tests that use them.
 """
 
+import signal
+
 import pytest
 from django.test import TransactionTestCase
+
+
+def pytest_configure() -> None:
+    """Heed Ctrl-C, and let the processes that tests start heed it.
+
+    A shell that starts the tests in the background has them ignore SIGINT, and whatever they start inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
