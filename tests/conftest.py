@@ -8,6 +8,10 @@ import signal
 import pytest
 from django.test import TransactionTestCase
 
+pytest_plugins = ["tests.servers.fixtures"]
+#: Whoever asks for one of these fixtures needs a Postgres.
+NEED_POSTGRES = frozenset({"postgres_cluster", "postgres_url", "make_cluster", "own_cluster"})
+
 
 def pytest_configure() -> None:
     """Heed Ctrl-C, and let the processes that tests start heed it.
@@ -19,7 +23,9 @@ def pytest_configure() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what uses a Django test database, so that a run without migrations can pick just those."""
+    """Mark what uses a Django test database, and what needs a Postgres: each run picks by these."""
     owner = getattr(item, "cls", None)
     if item.get_closest_marker("django_db") or (isinstance(owner, type) and issubclass(owner, TransactionTestCase)):
         item.add_marker(pytest.mark.database)
+    if NEED_POSTGRES & set(getattr(item, "fixturenames", ())):
+        item.add_marker(pytest.mark.postgres)

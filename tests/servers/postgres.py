@@ -1,0 +1,247 @@
+"""A Postgres server as the tests use it: any that a URL names, and private clusters that they may also break.
+
+A test's child processes need nothing of this: they are given a URL.
+"""
+
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, LiteralString, Self
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+from tests.servers.processes import ServerError, ServerProcess, free_port
+from tests.servers.programs import postgres_programs
+
+#: Names the run's server for the tests and the processes they start.
+URL_VARIABLE = "TINYJOBS_TEST_POSTGRES"
+STOPS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+
+class Server:
+    """A server somebody runs: databases made and dropped, sessions ended."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._opened_by = 0
+        # Other runs may use the same server: databases are told apart by this.
+        self._mark = f"tinyjobs_test_{secrets.token_hex(4)}"
+        self._made = 0
+        self._template: str | None = None
+
+    def url(self, database: str = "postgres") -> str:
+        return urlunsplit(urlsplit(self._url)._replace(path=f"/{quote(database, safe='')}"))
+
+    def execute(self, statement: sql.SQL | sql.Composed | LiteralString, values: Sequence[Any] = ()) -> list[Any]:
+        """Run one statement as the server's administrator, in autocommit, and return its rows."""
+        with self._lock:
+            cursor = self._administrator().execute(statement, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def create_database(self, *, template: str | None = None, name: str | None = None) -> str:
+        """Make a database and return its name: an empty one, or a copy of one that nobody is connected to."""
+        if name is None:
+            self._made += 1
+            name = f"{self._mark}_{self._made}"
+        source = template or self._empty_template()
+        self.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(source)))
+        return name
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, whoever is still connected to it."""
+        self.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def terminate(self, application_name: str = "%", *, database: str = "%") -> int:
+        """End the sessions of clients whose names match (as LIKE does), ours aside. Returns how many were ended."""
+        rows = self.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            " AND pid <> pg_backend_pid() AND application_name LIKE %s AND datname LIKE %s",
+            (application_name, database),
+        )
+        return sum(ended for (ended,) in rows)
+
+    def version(self) -> int:
+        """The major version, such as 15."""
+        return int(self.execute("SHOW server_version_num")[0][0]) // 10_000
+
+    def close(self) -> None:
+        """Drop what `create_database` needed, and leave the server as it was found."""
+        if self._template is not None:
+            template, self._template = self._template, None
+            self.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(sql.Identifier(template)))
+            self.drop_database(template)
+        self._hang_up()
+
+    def _empty_template(self) -> str:
+        """The database that new ones are copied from.
+
+        It collates by ICU's English where the server can: order there is not that of the bytes, so a column without a
+        collation of its own shows. Nobody can connect to it, or a copy would have to wait for autovacuum.
+        """
+        if self._template is None:
+            name = f"{self._mark}_template"
+            plain = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(sql.Identifier(name))
+            try:
+                self.execute(plain + sql.SQL(" LOCALE_PROVIDER icu ICU_LOCALE 'en'"))
+            except psycopg.Error:
+                self.execute(plain)
+            closed = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false IS_TEMPLATE true")
+            self.execute(closed.format(sql.Identifier(name)))
+            self._template = name
+        return self._template
+
+    def _administrator(self) -> psycopg.Connection[tuple[Any, ...]]:
+        kept = self._connection
+        if kept is not None and self._opened_by == os.getpid():
+            try:
+                kept.execute("SELECT 1")
+                return kept
+            except psycopg.OperationalError:
+                kept.close()
+        self._opened_by = os.getpid()
+        self._connection = psycopg.connect(
+            self.url("postgres"), autocommit=True, application_name="tests", connect_timeout=20
+        )
+        return self._connection
+
+    def _hang_up(self) -> None:
+        if self._connection is not None and self._opened_by == os.getpid():
+            self._connection.close()
+        self._connection = None
+
+
+class Cluster(Server):
+    """A private cluster on 127.0.0.1, started when it is made: may be stopped, killed, restarted on the same port.
+
+    Without `durable` it does not wait for the disk, and an immediate stop or a kill of the whole machine could spoil
+    it. A kill of the server alone could not: what was written is then in the kernel's hands.
+    """
+
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        max_connections: int = 120,
+        programs: Path | None = None,
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        self._programs = programs or postgres_programs()
+        self._process = ServerProcess("tinyjobs-pg-")
+        self.port = free_port()
+        super().__init__(f"postgresql://postgres@127.0.0.1:{self.port}/postgres")
+        self._settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self._process.folder),
+            "max_connections": str(max_connections),
+            "shared_buffers": "64MB",
+            "log_line_prefix": "%m [%p] %q%a ",
+            **({} if durable else {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}),
+            **(settings or {}),
+        }
+        try:
+            command = [self._programs / "initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8"]
+            self._process.run([*command, "--locale=C", "--no-sync", "--no-instructions", self._data])
+            self.start()
+        except BaseException:
+            self._process.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @property
+    def folder(self) -> Path:
+        """Holds the data, the log and the socket. Gone when the cluster is closed."""
+        return self._process.folder
+
+    @property
+    def pid(self) -> int:
+        """The postmaster."""
+        return self._process.pid
+
+    def is_running(self) -> bool:
+        return self._process.is_running()
+
+    def socket_url(self, database: str = "postgres") -> str:
+        """As `url`, by way of the Unix socket."""
+        folder = quote(str(self._process.folder), safe="")
+        return f"postgresql://postgres@/{quote(database, safe='')}?host={folder}&port={self.port}"
+
+    def log(self) -> str:
+        """What the server has written last."""
+        return self._process.log_tail()
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections, whatever it has to recover first."""
+        options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        attempts = 40
+        for attempt in range(attempts):
+            self._process.launch([self._programs / "postgres", "-D", self._data, "-p", str(self.port), *options])
+            try:
+                self._process.wait_until(self._is_ready, "starting Postgres")
+                return
+            except ServerError as failure:
+                # After a kill the sessions of before may need a moment to notice.
+                if attempt + 1 == attempts or "shared memory block" not in str(failure):
+                    raise
+                self._process.end(signal.SIGQUIT)
+                threading.Event().wait(0.25)
+
+    def stop(self, mode: str = "fast") -> None:
+        """Shut down: `smart` waits for the clients to leave, `fast` ends their sessions, `immediate` is as a crash."""
+        if mode == "smart":
+            self._hang_up()
+        self._process.end(STOPS[mode])
+
+    def restart(self, mode: str = "fast") -> None:
+        self.stop(mode)
+        self.start()
+
+    def kill(self) -> None:
+        """SIGKILL the postmaster. Its sessions end as soon as they notice."""
+        self._process.end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Freeze the postmaster: new connections are accepted by the kernel and never answered. Sessions go on."""
+        self._process.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send(signal.SIGCONT)
+
+    def set_read_only(self, on: bool) -> None:
+        """Refuse every write, in sessions that are there and in new ones, as a standby would; or allow them again."""
+        value = "on" if on else "off"
+        self.execute(sql.SQL("ALTER SYSTEM SET default_transaction_read_only = {}").format(sql.SQL(value)))
+        self.execute("SELECT pg_reload_conf()")
+        # A session that begins with the new value was begun after the others had been told.
+        self._process.wait_until(lambda: self._begins_with("default_transaction_read_only", value), "reloading")
+
+    def close(self) -> None:
+        """End it at once and remove its folder."""
+        self._hang_up()
+        self._process.close()
+
+    @property
+    def _data(self) -> Path:
+        return self._process.folder / "data"
+
+    def _begins_with(self, setting: LiteralString, value: str) -> bool:
+        with psycopg.connect(self.url(), autocommit=True) as fresh:
+            return fresh.execute(sql.SQL("SHOW {}").format(sql.Identifier(setting))).fetchall() == [(value,)]
+
+    def _is_ready(self) -> bool:
+        try:
+            lines = (self._data / "postmaster.pid").read_text("ascii").splitlines()
+        except OSError:
+            return False
+        return len(lines) > 7 and lines[0] == str(self._process.pid) and lines[7].strip() == "ready"
