@@ -10,7 +10,7 @@ from django.test import TransactionTestCase
 
 pytest_plugins = ["tests.servers.fixtures"]
 #: Whoever asks for one of these fixtures needs a Postgres.
-NEED_POSTGRES = frozenset({"postgres_cluster", "postgres_url", "make_cluster", "own_cluster"})
+NEED_POSTGRES = frozenset({"postgres_cluster", "postgres_url", "make_cluster", "own_cluster", "make_pgbouncer"})
 
 
 def pytest_configure() -> None:

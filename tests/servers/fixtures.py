@@ -6,19 +6,23 @@ Where a program is missing, the tests that need it are skipped, with the way to 
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
+from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import URL_VARIABLE, Cluster, Server
 from tests.servers.processes import MissingProgramError
+from tests.servers.proxy import Proxy
 
 
 @pytest.fixture(scope="session")
 def postgres_cluster() -> Iterator[Server]:
     """The run's server. Shared: a test may make databases here, but not stop or change it."""
     named = os.environ.get(URL_VARIABLE)
-    server = Server(named) if named else start()
+    with skipping_what_is_missing():
+        server = Server(named) if named else Cluster()
     yield server
     server.close()
 
@@ -34,8 +38,13 @@ def postgres_url(postgres_cluster: Server) -> Iterator[str]:
 @pytest.fixture
 def make_cluster() -> Iterator[Callable[..., Cluster]]:
     """Starts private clusters, with the options of `Cluster`, and closes them after the test."""
+
+    def start_one(**options: Any) -> Cluster:
+        with skipping_what_is_missing():
+            return stack.enter_context(Cluster(**options))
+
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(start(**options))
+        yield start_one
 
 
 @pytest.fixture
@@ -44,8 +53,28 @@ def own_cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     return make_cluster()
 
 
-def start(**options: object) -> Cluster:
+@pytest.fixture
+def make_pgbouncer(postgres_cluster: Server) -> Iterator[Callable[..., PgBouncer]]:
+    """Starts PgBouncers before the run's server, or before `server_url`, with the options of `PgBouncer`."""
+
+    def start_one(server_url: str = postgres_cluster.url(), **options: Any) -> PgBouncer:
+        with skipping_what_is_missing():
+            return stack.enter_context(PgBouncer(server_url, **options))
+
+    with ExitStack() as stack:
+        yield start_one
+
+
+@pytest.fixture
+def make_proxy() -> Iterator[Callable[[str], Proxy]]:
+    """Makes proxies before the servers that URLs name."""
+    with ExitStack() as stack:
+        yield lambda url: stack.enter_context(Proxy.before(url))
+
+
+@contextmanager
+def skipping_what_is_missing() -> Iterator[None]:
     try:
-        return Cluster(**options)
+        yield
     except MissingProgramError as missing:
         pytest.skip(str(missing))

@@ -120,8 +120,8 @@ class Server:
 class Cluster(Server):
     """A private cluster on 127.0.0.1, started when it is made: may be stopped, killed, restarted on the same port.
 
-    Without `durable` it does not wait for the disk, and an immediate stop or a kill of the whole machine could spoil
-    it. A kill of the server alone could not: what was written is then in the kernel's hands.
+    Unless `durable` it never waits for the disk. Killing the server loses nothing even so: what it wrote is in the
+    kernel's hands.
     """
 
     def __init__(

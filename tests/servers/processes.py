@@ -106,6 +106,13 @@ class ServerProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def own(self, path: Path) -> None:
+        """Let the server's user read a file that we have written, and nobody else."""
+        path.chmod(0o600)
+        user = unprivileged_user()
+        if user is not None:
+            os.chown(path, user.pw_uid, user.pw_gid)
+
     def run(self, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None) -> None:
         """Run a program in the folder as the server's user, to its end. Raises `ServerError` with what it wrote."""
         done = subprocess.run(
