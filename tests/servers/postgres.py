@@ -132,8 +132,9 @@ class Cluster(Server):
         programs: Path | None = None,
         settings: dict[str, str] | None = None,
     ) -> None:
-        self._programs = programs or postgres_programs()
+        found = programs or postgres_programs()
         self._process = ServerProcess("tinyjobs-pg-")
+        self._programs = self._process.reachable(found.parent) / found.name
         self.port = free_port()
         super().__init__(f"postgresql://postgres@127.0.0.1:{self.port}/postgres")
         self._settings = {

@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -63,7 +64,7 @@ def unprivileged_user() -> pwd.struct_passwd | None:
 
 def can_be_reached_by_all(path: Path) -> bool:
     """Whether every folder on the way, and the last one, may be entered by anybody."""
-    return all(folder.stat().st_mode & 0o005 == 0o005 for folder in (path, *path.parents))
+    return all(folder.stat().st_mode & stat.S_IXOTH for folder in (path, *path.parents))
 
 
 def make_folder(prefix: str) -> Path:
@@ -112,6 +113,12 @@ class ServerProcess:
         user = unprivileged_user()
         if user is not None:
             os.chown(path, user.pw_uid, user.pw_gid)
+
+    def reachable(self, tree: Path) -> Path:
+        """A folder that the server's user can run programs from: this one, or a copy if it is root's alone."""
+        if unprivileged_user() is None or can_be_reached_by_all(tree):
+            return tree
+        return Path(shutil.copytree(tree, self.folder / tree.name, symlinks=True))
 
     def run(self, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None) -> None:
         """Run a program in the folder as the server's user, to its end. Raises `ServerError` with what it wrote."""
