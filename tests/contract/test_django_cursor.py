@@ -96,7 +96,7 @@ class DjangoStore(SqlBackend):
     def __init__(self, runner: type[ProjectRunner], clock: Clock) -> None:
         vendor = find_vendor("sqlite")
         assert vendor is not None
-        super().__init__(vendor.statements, runner(ALIAS, vendor.translate), clock=clock, returning=vendor.returning)
+        super().__init__(vendor.dialect, runner(ALIAS, vendor.translate), clock=clock, by_server=vendor.by_server)
 
     def inline(self) -> "DjangoStore":
         return self

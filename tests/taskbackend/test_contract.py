@@ -55,7 +55,7 @@ class ThroughDjangoTests(BackendContract, unittest.IsolatedAsyncioTestCase):
 
     async def make_backend(self, clock):
         runner = Tracked(ALIAS, vendor().translate)
-        return JoinedStore(vendor().statements, runner, clock=clock, returning=vendor().returning)
+        return JoinedStore(vendor().dialect, runner, clock=clock, by_server=vendor().by_server)
 
     async def another_client(self, backend, clock):
         return await self.make_backend(clock)

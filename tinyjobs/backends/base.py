@@ -10,7 +10,7 @@ Verbs every store must honour, and their guarantees, are held by `tinyjobs.testi
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.errors import UnsupportedCapabilityError
@@ -66,6 +66,12 @@ class Backend(Protocol):
 
         Each thread gets a connection of its own. A store without a synchronous client raises
         `UnsupportedCapabilityError`, and its callers go through an event loop instead.
+        """
+        ...
+
+    def apart(self) -> "Backend":
+        """The same store for an event loop of the caller's own, with connections of its own where those are bound to
+        a loop; to be set up and closed by the caller. Otherwise the store itself.
         """
         ...
 
@@ -203,6 +209,10 @@ class BaseBackend(ABC):
     def inline(self) -> Backend:
         """No synchronous client by default."""
         raise _unsupported(self, "synchronous calls in the caller's thread")
+
+    def apart(self) -> Backend:
+        """The store itself: nothing is bound to a loop by default."""
+        return cast(Backend, self)
 
     # --- producing ----------------------------------------------------------------------------------------------
 

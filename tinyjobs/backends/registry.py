@@ -18,6 +18,8 @@ GROUP = "tinyjobs.backends"
 _BUNDLED = {
     "sqlite": "tinyjobs.backends.sqlite.backend:SQLiteBackend.from_url",
     "memory": "tinyjobs.backends.sqlite.backend:SQLiteBackend.from_url",
+    "postgresql": "tinyjobs.backends.postgres.backend:PostgresBackend.from_url",
+    "postgres": "tinyjobs.backends.postgres.backend:PostgresBackend.from_url",
 }
 
 

@@ -17,7 +17,9 @@ class Job:
     `run_at` is the earliest start; `claims` counts every claim there ever was and is the fence of every change;
     `attempts` counts the attempts used of `max_attempts`; `hand_backs` counts hand-backs in a row. `payload` and
     `result` are encoded by `codec` and are None in a listing, which leaves large columns in the store.
-    `existing` is True when an enqueue gave back the job that already held the key.
+    `existing` is True when an enqueue gave back the job that already held the key. `delay` is of use to the enqueue
+    alone: the seconds from then on after which the job was asked to run, where no instant was named. A store whose own
+    clock decides counts from that; `run_at` is then what this process's clock makes of it.
     """
 
     id: str
@@ -44,6 +46,7 @@ class Job:
     payload: bytes | None = None
     result: bytes | None = None
     existing: bool = False
+    delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ class Shared:
 
     def _joined(self, alias: str, vendor: Vendor, translate: Translate | None) -> JoinedStore:
         runner = DjangoRunner(alias, translate)
-        return JoinedStore(vendor.statements, runner, clock=self.clock, returning=vendor.returning)
+        return JoinedStore(vendor.dialect, runner, clock=self.clock, by_server=vendor.by_server)
 
     @cached_property
     def codecs(self) -> CodecRegistry:

@@ -11,6 +11,8 @@ from typing import Any
 
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.sql import layout
+from tinyjobs.backends.sql.dialect import Dialect
+from tinyjobs.backends.sql.plain import PlainDialect
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite import connection as sqlite_connection
 from tinyjobs.backends.sqlite import errors as sqlite_errors
@@ -28,9 +30,11 @@ class Vendor:
     """One kind of database. `options` are the store's own, for the connections that a worker opens beside Django's."""
 
     name: str
-    package: str
     translate: Callable[[BaseException, str], BaseException]
-    returning: bool
+    #: Made at first use, since most projects have one kind of database.
+    make_dialect: Callable[[], Dialect]
+    #: Whether the database's clock decides, not this machine's.
+    by_server: bool
     options: frozenset[str]
     #: Raises `ConfigurationError` for values that those options cannot have.
     check: Callable[[Mapping[str, Any]], object]
@@ -38,9 +42,14 @@ class Vendor:
     open: Callable[[Mapping[str, Any], Clock, Mapping[str, Any]], Backend]
 
     @property
+    def dialect(self) -> Dialect:
+        """The store's own way of saying things, for the tables in a Django database."""
+        return _dialect(self.make_dialect)
+
+    @property
     def statements(self) -> Statements:
-        """The store's statements for the tables in a Django database."""
-        return _statements(self.package)
+        """Its statements."""
+        return self.dialect.statements
 
 
 class MigratedSQLite(SQLiteBackend):
@@ -69,12 +78,17 @@ def _check_sqlite(given: Mapping[str, Any]) -> object:
     return sqlite_options.SqliteOptions.parse(**{**usual, **given}, library=sqlite_connection.library_version())
 
 
+def _sqlite_dialect() -> Dialect:
+    returning = sqlite_connection.library_version() >= sqlite_options.RETURNING_VERSION
+    return PlainDialect(Statements("tinyjobs.backends.sqlite", PREFIX), returning=returning)
+
+
 _VENDORS = {
     "sqlite": Vendor(
         name="sqlite",
-        package="tinyjobs.backends.sqlite",
         translate=sqlite_errors.translate,
-        returning=sqlite_connection.library_version() >= sqlite_options.RETURNING_VERSION,
+        make_dialect=_sqlite_dialect,
+        by_server=False,
         options=frozenset({"busy_timeout", "synchronous", "returning"}),
         check=_check_sqlite,
         open=_open_sqlite,
@@ -93,5 +107,5 @@ def supported() -> str:
 
 
 @cache
-def _statements(package: str) -> Statements:
-    return Statements(package, PREFIX)
+def _dialect(make: Callable[[], Dialect]) -> Dialect:
+    return make()

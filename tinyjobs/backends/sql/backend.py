@@ -12,7 +12,9 @@ from typing import Any, Protocol, Self
 from tinyjobs.backends.base import BaseBackend, Capabilities
 from tinyjobs.backends.sql import consume, control, firing, produce
 from tinyjobs.backends.sql.connection import Connection, Runner
+from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.backends.sql.time import StoreTime
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.errors import DataRefusedError
 from tinyjobs.core.job import Claimed, ClaimRequest, Execution, Held, Job, Page, Recorded, ScheduleState, Stats
@@ -22,21 +24,21 @@ from tinyjobs.core.transitions import Outcome
 
 class _SqlVerb[**P, T](Protocol):
     def __call__(
-        self, statements: Statements, connection: Connection, /, *args: P.args, **kwargs: P.kwargs
+        self, dialect: Dialect, connection: Connection, /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, T]: ...
 
 
 class SqlBackend(BaseBackend):
-    """A store behind SQL. `returning` False uses the claim for engines that cannot answer rows from an update."""
+    """A store behind SQL. `by_server`: its statements know the time, and the server's clock decides."""
 
     capabilities = Capabilities(dedup=True, transactional_enqueue=True, schedules=True)
 
     def __init__(
-        self, statements: Statements, runner: Runner, *, clock: Clock | None = None, returning: bool = True
+        self, dialect: Dialect, runner: Runner, *, clock: Clock | None = None, by_server: bool = False
     ) -> None:
         super().__init__(clock=clock)
-        self.statements = statements
-        self.returning = returning
+        self.dialect = dialect
+        self.time = StoreTime(self.clock, by_server)
         self._runner = runner
         self._reaping_since: float | None = None
 
@@ -46,13 +48,18 @@ class SqlBackend(BaseBackend):
         twin._runner = runner
         return twin
 
+    @property
+    def statements(self) -> Statements:
+        """The store's statements by name."""
+        return self.dialect.statements
+
     async def close(self) -> None:
         """Let go of the connections."""
         await self._runner.close()
 
     async def enqueue(self, job: Job) -> Job:
         """One statement, unless its key is held."""
-        kept = await self._write(produce.enqueue, job, self.clock.now())
+        kept = await self._write(produce.enqueue, job, self.time.now())
         self.nudge()
         return kept
 
@@ -60,7 +67,7 @@ class SqlBackend(BaseBackend):
         """One transaction of bounded statements."""
         if not jobs:
             return []
-        kept = await self._write(produce.enqueue_many, jobs, self.clock.now())
+        kept = await self._write(produce.enqueue_many, jobs, self.time.now())
         self.nudge()
         return kept
 
@@ -86,35 +93,36 @@ class SqlBackend(BaseBackend):
         """One transaction for all of them."""
         if not held:
             return []
-        return await self._write(consume.heartbeat, held, self.clock.now() + lease)
+        return await self._write(consume.heartbeat, held, lease, self.time.now())
 
     async def reap_expired(self, limit: int = 500) -> list[Job]:
         """The instant is read before the lock is waited for: a lease is judged by the time before the wait.
 
         That of a pass that gave up waiting holds for the next one: what kept this one out kept heartbeats out as well.
         """
-        now = self.clock.now()
-        if self._reaping_since is None or self._reaping_since > now:
+        now = self.time.now()
+        if now is None or self._reaping_since is None or self._reaping_since > now:
             self._reaping_since = now
-        jobs = await self._write(consume.reap, self._reaping_since, limit, now)
+        jobs = await self._write(consume.reap, self._reaping_since, limit, self.time)
         self._reaping_since = None
         return jobs
 
     async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
         """One read."""
-        return await self._read(consume.look, queues)
+        dialect, time = self.dialect, self.time
+        return await self._runner.run(lambda connection: dialect.look(connection, queues, time), write=False)
 
     async def claim_job(self, job_id: str, *, worker_id: str, lease: float) -> Job | None:
         """One job by its id."""
-        return await self._write(consume.claim_job, job_id, worker_id, lease, self.clock)
+        return await self._write(consume.claim_job, job_id, worker_id, lease, self.time)
 
     async def cancel(self, job_id: str) -> bool:
         """Two statements in one transaction."""
-        return await self._write(control.cancel, job_id, self.clock.now())
+        return await self._write(control.cancel, job_id, self.time.now())
 
     async def requeue(self, job_id: str) -> bool:
         """One statement."""
-        requeued = await self._write(control.requeue, job_id, self.clock.now())
+        requeued = await self._write(control.requeue, job_id, self.time.now())
         self.nudge()
         return requeued
 
@@ -132,7 +140,7 @@ class SqlBackend(BaseBackend):
 
     async def stats(self) -> Stats:
         """Five reads."""
-        return await self._read(control.stats, self.clock.now())
+        return await self._read(control.stats, self.time)
 
     async def schedules(self) -> list[ScheduleState]:
         """One read."""
@@ -148,13 +156,16 @@ class SqlBackend(BaseBackend):
     ) -> list[Job] | None:
         """One transaction."""
         fired = await self._write(
-            firing.fire, name, expected=expected, next_run_at=next_run_at, jobs=jobs, now=self.clock.now()
+            firing.fire, name, expected=expected, next_run_at=next_run_at, jobs=jobs, now=self.time.now()
         )
         self.nudge()
         return fired
 
     async def _record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded:
-        return await self._write(consume.record_and_claim, outcomes, request, self.clock, returning=self.returning)
+        dialect, time = self.dialect, self.time
+        return await self._runner.run(
+            lambda connection: dialect.record_and_claim(connection, outcomes, request, time), write=True
+        )
 
     async def _record_apart(
         self, outcomes: Sequence[Outcome], request: ClaimRequest | None, error: DataRefusedError
@@ -171,12 +182,10 @@ class SqlBackend(BaseBackend):
         return Recorded(applied, claimed, refused)
 
     async def _write[**P, T](self, verb: _SqlVerb[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._runner.run(lambda connection: verb(self.statements, connection, *args, **kwargs), write=True)
+        return await self._runner.run(lambda connection: verb(self.dialect, connection, *args, **kwargs), write=True)
 
     async def _read[**P, T](self, verb: _SqlVerb[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._runner.run(
-            lambda connection: verb(self.statements, connection, *args, **kwargs), write=False
-        )
+        return await self._runner.run(lambda connection: verb(self.dialect, connection, *args, **kwargs), write=False)
 
     async def list(
         self,

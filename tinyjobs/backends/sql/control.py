@@ -4,8 +4,9 @@ from collections import defaultdict
 from typing import Any
 
 from tinyjobs.backends.sql.connection import Connection
+from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.rows import execution_from_row, job_from_row, running_execution
-from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.backends.sql.time import Now, StoreTime
 from tinyjobs.core.job import Execution, Job, Page, QueueStats, Stats
 from tinyjobs.core.status import JobStatus
 
@@ -13,25 +14,25 @@ from tinyjobs.core.status import JobStatus
 _NEWEST = "~"
 
 
-async def get(statements: Statements, connection: Connection, job_id: str) -> Job | None:
+async def get(dialect: Dialect, connection: Connection, job_id: str) -> Job | None:
     """The job whole."""
-    rows = await connection.fetch(statements["get"], [job_id])
+    rows = await connection.fetch(dialect["get"], [job_id])
     return job_from_row(rows[0]) if rows else None
 
 
-async def executions(statements: Statements, connection: Connection, job_id: str) -> list[Execution]:
+async def executions(dialect: Dialect, connection: Connection, job_id: str) -> list[Execution]:
     """The attempts in order. One under way stands in the job's own row, and is shown from there."""
-    job = await get(statements, connection, job_id)
+    job = await get(dialect, connection, job_id)
     if job is None:
         return []
-    found = [execution_from_row(row) for row in await connection.fetch(statements["executions"], [job_id])]
+    found = [execution_from_row(row) for row in await connection.fetch(dialect["executions"], [job_id])]
     if job.status is JobStatus.RUNNING and all(execution.claim != job.claims for execution in found):
         found.append(running_execution(job))
     return found
 
 
 async def list_jobs(
-    statements: Statements,
+    dialect: Dialect,
     connection: Connection,
     *,
     status: JobStatus | None,
@@ -43,49 +44,48 @@ async def list_jobs(
     """A page, newest first, by the id after which it begins."""
     before = cursor or _NEWEST
     if status is None and queue is not None:
-        rows = await connection.fetch(statements["list_queue"], [queue, before, task, task, limit + 1])
+        rows = await connection.fetch(dialect["list_queue"], [queue, before, task, task, limit + 1])
     else:
         name = f"list_{status.value}" if status else "list_all"
-        rows = await connection.fetch(statements[name], [before, queue, queue, task, task, limit + 1])
+        rows = await connection.fetch(dialect[name], [before, queue, queue, task, task, limit + 1])
     jobs = [job_from_row(row) for row in rows[:limit]]
     return Page(jobs, jobs[-1].id if len(rows) > limit else None)
 
 
-async def cancel(statements: Statements, connection: Connection, job_id: str, now: float) -> bool:
+async def cancel(dialect: Dialect, connection: Connection, job_id: str, now: Now) -> bool:
     """End a job that has not ended; its running attempt is marked and can report no more."""
-    async with connection.transaction():
-        await connection.execute(statements["cancel_execution"], [now, job_id])
-        return bool(await connection.execute(statements["cancel"], [now, job_id]))
+    return await dialect.cancel(connection, job_id, now)
 
 
-async def requeue(statements: Statements, connection: Connection, job_id: str, now: float) -> bool:
+async def requeue(dialect: Dialect, connection: Connection, job_id: str, now: Now) -> bool:
     """Put a failed or cancelled job back, unless its key is taken by now."""
-    return bool(await connection.execute(statements["requeue"], [now, now, now, now, job_id]))
+    return await dialect.requeue(connection, job_id, now)
 
 
-async def counts(statements: Statements, connection: Connection) -> dict[str, int]:
+async def counts(dialect: Dialect, connection: Connection) -> dict[str, int]:
     """How many jobs of each status; statuses nothing stands in are there with 0."""
     found = {status.value: 0 for status in JobStatus}
-    for status, count in await connection.fetch(statements["counts"]):
+    for status, count in await connection.fetch(dialect["counts"]):
         found[status] += count
     return found
 
 
-async def stats(statements: Statements, connection: Connection, now: float) -> Stats:
+async def stats(dialect: Dialect, connection: Connection, time: StoreTime) -> Stats:
     """The figures of the store, from partial indexes: what they cost follows the live jobs, not the finished ones."""
+    now = await dialect.present(connection, time)
     queues: dict[str, dict[str, Any]] = defaultdict(lambda: {"oldest_due": None})
-    for queue, kind, count, oldest in await connection.fetch(statements["queue_stats"], [now]):
+    for queue, kind, count, oldest in await connection.fetch(dialect["queue_stats"], [now]):
         figures = queues[queue]
         figures[kind] = figures.get(kind, 0) + count
         if kind in ("ready", "held") and oldest is not None:
             figures["oldest_due"] = min(oldest, figures["oldest_due"] or oldest)
-    by_task: dict[str, int] = dict(await connection.fetch(statements["queued_tasks"]))
-    ((expired,),) = await connection.fetch(statements["expired_count"], [now])
-    ((_, next_due),) = await connection.fetch(statements["next_due"])
+    by_task: dict[str, int] = dict(await connection.fetch(dialect["queued_tasks"]))
+    ((expired,),) = await connection.fetch(dialect["expired_count"], [now])
+    ((_, next_due),) = await connection.fetch(dialect["next_due"])
     return Stats(
         now=now,
         queues=[QueueStats(name=name, **figures) for name, figures in sorted(queues.items())],
-        by_status=await counts(statements, connection),
+        by_status=await counts(dialect, connection),
         queued_by_task=by_task,
         expired_leases=expired,
         next_due=next_due,

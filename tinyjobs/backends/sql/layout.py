@@ -18,7 +18,7 @@ logger = logging.getLogger("tinyjobs.store")
 LAYOUT = "tinyjobs-django"
 SCHEMA_VERSION = 1
 COMPATIBLE_SINCE = 1
-_MADE = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)")
+_MADE = re.compile(r'CREATE (?:UNIQUE )?(?:TABLE|INDEX) (?:"(?:[^"]|"")*"\.)?(\w+)')
 
 
 async def install(
@@ -68,7 +68,11 @@ async def write_meta(connection: Connection, statements: Statements) -> None:
 
 def meta_ddl(statements: Statements) -> Statement:
     """The statement that creates the meta table."""
-    return next(entry for entry in statements.schema if f"CREATE TABLE {statements.prefix}_meta" in entry.format)
+    return next(
+        entry
+        for entry in statements.schema
+        if (found := _MADE.match(entry.format)) and found[1] == f"{statements.prefix}_meta"
+    )
 
 
 async def _lacking(connection: Connection, statements: Statements, where: str) -> list[str]:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tinyjobs.backends.sql.connection import Connection
-from tinyjobs.backends.sql.rows import insert_row, job_from_row
-from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.backends.sql.dialect import Dialect
+from tinyjobs.backends.sql.rows import job_from_row
+from tinyjobs.backends.sql.time import Now
 from tinyjobs.core.errors import StoreBusyError
 from tinyjobs.core.job import Job
 
@@ -18,25 +19,25 @@ BATCH = 5_000
 type _Identity = tuple[str | None, str | None]
 
 
-async def enqueue(statements: Statements, connection: Connection, job: Job, now: float) -> Job:
+async def enqueue(dialect: Dialect, connection: Connection, job: Job, now: Now) -> Job:
     """One insert, and a read of the holder only when its key was taken. No transaction of its own."""
     for _ in range(_TRIES):
-        if await connection.execute(statements["insert"], insert_row(job, now)):
+        if await dialect.insert(connection, job, now):
             return job
-        holders = await _holders(statements, connection, [job])
+        holders = await _holders(dialect, connection, [job])
         if job.key is not None and job.key in holders:
             return replace(holders[job.key], existing=True)
     raise _undecided(job)
 
 
-async def enqueue_many(statements: Statements, connection: Connection, jobs: Sequence[Job], now: float) -> list[Job]:
+async def enqueue_many(dialect: Dialect, connection: Connection, jobs: Sequence[Job], now: Now) -> list[Job]:
     """All of the jobs or none. Keyed jobs are written in key order, so two bulk enqueues cannot deadlock."""
     first_of: dict[_Identity, Job] = {}
     for job in jobs:
         first_of.setdefault(_identity(job), job)
     wanted = sorted(first_of.values(), key=lambda job: job.key or "")
     async with connection.transaction():
-        kept = await _insert(statements, connection, wanted, now)
+        kept = await _insert(dialect, connection, wanted, now)
     answers = []
     for job in jobs:
         answer = kept[_identity(job)]
@@ -49,18 +50,15 @@ def _identity(job: Job) -> _Identity:
     return (job.key, None) if job.key is not None else (None, job.id)
 
 
-async def _insert(
-    statements: Statements, connection: Connection, jobs: Sequence[Job], now: float
-) -> dict[_Identity, Job]:
+async def _insert(dialect: Dialect, connection: Connection, jobs: Sequence[Job], now: Now) -> dict[_Identity, Job]:
     kept = {_identity(job): job for job in jobs}
     for start in range(0, len(jobs), BATCH):
         missing = list(jobs[start : start + BATCH])
         for _ in range(_TRIES):
-            rows = [insert_row(job, now) for job in missing]
-            if await connection.many(statements["insert"], rows) == len(missing):
+            if await dialect.insert_many(connection, missing, now) == len(missing):
                 missing = []
                 break
-            holders = await _holders(statements, connection, missing)
+            holders = await _holders(dialect, connection, missing)
             kept.update({_identity(holder): holder for holder in holders.values()})
             missing = [job for job in missing if job.key is not None and job.key not in holders]
             if not missing:
@@ -70,15 +68,15 @@ async def _insert(
     return kept
 
 
-async def holder(statements: Statements, connection: Connection, key: str) -> Job | None:
+async def holder(dialect: Dialect, connection: Connection, key: str) -> Job | None:
     """The active job that holds a key."""
-    found = await connection.fetch(statements["holders"], [json.dumps([key])])
+    found = await connection.fetch(dialect["holders"], [json.dumps([key])])
     return job_from_row(found[0]) if found else None
 
 
-async def _holders(statements: Statements, connection: Connection, jobs: Sequence[Job]) -> dict[str, Job]:
+async def _holders(dialect: Dialect, connection: Connection, jobs: Sequence[Job]) -> dict[str, Job]:
     keys = json.dumps([job.key for job in jobs if job.key is not None])
-    found = (job_from_row(row) for row in await connection.fetch(statements["holders"], [keys]))
+    found = (job_from_row(row) for row in await connection.fetch(dialect["holders"], [keys]))
     return {job.key: job for job in found if job.key is not None}
 
 

@@ -1,8 +1,9 @@
 """Named SQL statements, loaded from a store's `sql/` folder: one file a statement, named for the verb it serves.
 
 Files use `%s` for a parameter and `%%` for a percent sign, as Django's cursors and psycopg do; the form with `?` is
-made here once. What is templated is never a value: `{prefix}`, and `{columns}` or `{listing}`, the job's columns in
-the order that `rows` reads them, so that no file can drift from it. `{part:name}` stands for the file `sql/parts/name`,
+made here once. What is templated is never a caller's value: `{prefix}`; `{tables}`, the prefix behind the schema, where
+the store has one; `{schema}`, that schema as a text; and `{columns}` or `{listing}`, the job's columns in the order
+that `rows` reads them, so that no file can drift from it. `{part:name}` stands for the file `sql/parts/name`,
 which several statements share. Lines that begin with `--` are comments.
 """
 
@@ -30,18 +31,27 @@ class Statement:
 
 
 class Statements:
-    """The statements of one store under one prefix: `statements["claim"]`."""
+    """The statements of one store under one prefix: `statements["claim"]`.
 
-    def __init__(self, package: str, prefix: str) -> None:
+    Without a `schema` the tables are found by whatever search path a connection has.
+    """
+
+    def __init__(self, package: str, prefix: str, schema: str | None = None) -> None:
         self.prefix = check_prefix(prefix)
+        self._package = package
+        self.place_in(schema)
+
+    def place_in(self, schema: str | None) -> None:
+        """Name the tables with this schema from here on."""
+        package = self._package
         self._statements = {
-            name: make_statement(name, _fill(_assemble(text, package), self.prefix))
+            name: make_statement(name, _fill(_assemble(text, package), self.prefix, schema))
             for name, text in _texts(package, "sql").items()
         }
         self.schema = [
             make_statement(f"schema {number}", text)
             for number, script in sorted(_texts(package, "schema").items())
-            for text in _split(_fill(script, self.prefix))
+            for text in _split(_fill(script, self.prefix, schema))
         ]
 
     def __getitem__(self, name: str) -> Statement:
@@ -86,10 +96,13 @@ def _assemble(text: str, package: str) -> str:
     return _PART.sub(lambda found: _assemble(_texts(package, "sql/parts")[found[1]], package), text)
 
 
-def _fill(text: str, prefix: str) -> str:
+def _fill(text: str, prefix: str, schema: str | None) -> str:
+    # A percent sign is doubled, since what drivers read is the form with parameters.
+    quoted = "" if schema is None else '"' + schema.replace('"', '""').replace("%", "%%") + '".'
+    literal = "current_schema()" if schema is None else "'" + schema.replace("'", "''").replace("%", "%%") + "'"
     listing = (f"NULL AS {name}" if name in LARGE_COLUMNS else name for name in JOB_COLUMNS)
     columns = text.replace("{columns}", ", ".join(JOB_COLUMNS)).replace("{listing}", ", ".join(listing))
-    return columns.replace("{prefix}", prefix)
+    return columns.replace("{tables}", quoted + prefix).replace("{schema}", literal).replace("{prefix}", prefix)
 
 
 def _split(script: str) -> list[str]:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, cast
 
-from tinyjobs.backends.sql import consume
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Connection, Runner
 from tinyjobs.backends.sql.layout import install
+from tinyjobs.backends.sql.plain import PlainDialect
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite.connection import SqliteConnection, SqliteSettings, library_version
 from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check_path, file_of, is_in_memory, parse_url
@@ -65,14 +65,14 @@ class SQLiteBackend(SqlBackend):
         self._is_set_up = False
         self._waiters = Waiters()
         self._watches: dict[asyncio.AbstractEventLoop, FileWatch] = {}
+        self.returning = options.returning
         shared = OneConnection(self._open()) if self.in_memory else None
         self._inline: Runner = shared or ThreadConnections(self._open)
         self._own = shared or StoreThread(self._open, name=f"tinyjobs-sqlite-{path.rpartition('/')[2]}")
         super().__init__(
-            Statements(_PACKAGE, options.prefix),
+            PlainDialect(Statements(_PACKAGE, options.prefix), returning=options.returning),
             self._own,
             clock=clock or SystemClock(),
-            returning=options.returning,
         )
 
     @classmethod
@@ -95,9 +95,7 @@ class SQLiteBackend(SqlBackend):
         """On the store's own connection, when neither it nor the file's lock is in use."""
 
         async def verb(connection: Connection) -> Recorded:
-            return await consume.record_and_claim(
-                self.statements, connection, outcomes, request, self.clock, returning=self.returning
-            )
+            return await self.dialect.record_and_claim(connection, outcomes, request, self.time)
 
         try:
             return self._own.run_now(verb)

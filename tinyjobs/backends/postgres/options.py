@@ -1,0 +1,170 @@
+"""The Postgres store's URL and options, read once; every error names where the value came from, and no password.
+
+What is neither an option of the store nor one that libpq knows is refused here, rather than by a pool that never opens.
+Knows nothing of connections.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+from urllib.parse import unquote
+
+from psycopg import ProgrammingError, pq
+from psycopg.conninfo import conninfo_to_dict
+
+from tinyjobs.backends.registry import shown_url
+from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, check_prefix
+from tinyjobs.core.errors import ConfigurationError
+
+_OFF = ("none", "off", "0")
+_YES, _NO = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+# What libpq would take, but what decides how our own statements are sent and read.
+_OURS = frozenset({"cursor_factory", "row_factory", "prepare_threshold", "autocommit", "context"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresOptions:
+    """The options as they are meant; times in seconds.
+
+    `schema`: where the tables are, None: where the search path finds them. `min_connections`, `max_connections`: of
+    the pool; a worker has one more to listen and one to keep its leases. `pool_timeout`: how long a call waits for a
+    connection. `statement_timeout`: None for none. `notify`: whether enqueues wake idle workers.
+    """
+
+    prefix: str = DEFAULT_PREFIX
+    schema: str | None = None
+    min_connections: int = 1
+    max_connections: int = 10
+    pool_timeout: float = 5.0
+    statement_timeout: float | None = 30.0
+    notify: bool = True
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> "PostgresOptions":
+        """Check each option. Texts, as a URL's query has them, are read as what they spell."""
+        values = {name: _CHECKS[name](name, value) for name, value in given.items()}
+        options = cls(**values)
+        if options.min_connections > options.max_connections:
+            raise ConfigurationError(
+                f"min_connections: {options.min_connections} is more than max_connections, {options.max_connections}."
+            )
+        return options
+
+
+OPTIONS = frozenset(field.name for field in fields(PostgresOptions))
+
+
+def parse_url(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], PostgresOptions]:
+    """The keywords for libpq and the store's options; those given beside the URL count over those in its query."""
+    shown = f"the store URL {shown_url(url)!r}"
+    address, mark, query = url.partition("?")
+    own: dict[str, Any] = {}
+    kept = []
+    for part in query.split("&") if mark else []:
+        name, _, value = part.partition("=")
+        if name in OPTIONS:
+            own[name] = unquote(value)
+        elif part:
+            kept.append(part)
+    try:
+        keywords: dict[str, Any] = dict(conninfo_to_dict(address + ("?" + "&".join(kept) if kept else "")))
+    except ProgrammingError as error:
+        # libpq quotes what it cannot read, which may be a password with a character that had to be escaped.
+        told = f" ({str(error).strip()})" if shown_url(url) == url and "@" not in url else ""
+        raise ConfigurationError(
+            f"{shown} cannot be read{told}. In a user name or password write @ / ? # : % as %40 %2F %3F %23 %3A %25."
+        ) from None
+    _check_address(keywords, shown)
+    for name, value in options.items():
+        if name in OPTIONS:
+            own[name] = value
+        elif name in _libpq_keywords():
+            keywords[name] = value
+        else:
+            raise ConfigurationError(_unknown(shown, name))
+    return keywords, PostgresOptions.parse(own)
+
+
+def libpq_only(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the settings of a connection those that libpq knows, as texts or numbers."""
+    known = _libpq_keywords()
+    return {name: value for name, value in given.items() if name in known and value is not None}
+
+
+def _libpq_keywords() -> frozenset[str]:
+    names = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    return frozenset(names - _OURS)
+
+
+def _check_address(keywords: Mapping[str, Any], shown: str) -> None:
+    for host in str(keywords.get("host") or "").split(","):
+        if any(character in host for character in "@?# ") or (not host.startswith("/") and "/" in host):
+            raise ConfigurationError(
+                f"{shown}: its host cannot be one. In a user name or password write @ / ? # as %40 %2F %3F %23."
+            )
+    for port in str(keywords.get("port") or "").split(","):
+        if port and not (port.isdecimal() and 0 < int(port) < 65536):
+            raise ConfigurationError(
+                f"{shown}: its port is no number from 1 to 65535. In a password write @ / ? # : as %40 %2F %3F %23 %3A."
+            )
+
+
+def _unknown(shown: str, name: str) -> str:
+    return (
+        f"{shown} does not take {name!r}. It takes the store's options ({', '.join(sorted(OPTIONS))}) and the "
+        f"connection parameters of libpq."
+    )
+
+
+def _prefix(name: str, value: object) -> str:
+    return check_prefix(value)
+
+
+def _schema(name: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value or "\0" in value or len(value.encode(errors="replace")) > 63:
+        raise ConfigurationError(f"{name}: {value!r} cannot be a schema's name, which has 1 to 63 bytes and no NUL.")
+    return value
+
+
+def _count(name: str, value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 1000:
+        raise ConfigurationError(f"{name}: {value!r} is not a number of connections from 1 to 1000.")
+    return number
+
+
+def _seconds(name: str, value: object) -> float:
+    try:
+        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise ConfigurationError(f"{name}: {value!r} is not a number of seconds up to 86400.")
+    return seconds
+
+
+def _seconds_or_none(name: str, value: object) -> float | None:
+    if value is None or str(value).lower() in _OFF:
+        return None
+    return _seconds(name, value)
+
+
+def _switch(name: str, value: object) -> bool:
+    spelled = str(value).lower() if isinstance(value, str | bool) else ""
+    if spelled not in _YES + _NO:
+        raise ConfigurationError(f"{name}: {value!r} is neither True nor False.")
+    return spelled in _YES
+
+
+_CHECKS: dict[str, Any] = {
+    "prefix": _prefix,
+    "schema": _schema,
+    "min_connections": _count,
+    "max_connections": _count,
+    "pool_timeout": _seconds,
+    "statement_timeout": _seconds_or_none,
+    "notify": _switch,
+}

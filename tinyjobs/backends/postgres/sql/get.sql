@@ -1,0 +1,1 @@
+SELECT {columns} FROM {tables}_jobs WHERE id = %s::text

@@ -1,0 +1,3 @@
+SELECT {listing} FROM {tables}_jobs
+WHERE status = 'running'
+{part:page}

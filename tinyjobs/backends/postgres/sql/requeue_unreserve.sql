@@ -1,0 +1,2 @@
+-- Until the transaction ends, everybody else who wants the key waits all the same.
+DELETE FROM {tables}_jobs WHERE id = 'key of ' || %s::text
