@@ -1,5 +1,6 @@
 """The next firing in cases that have gone wrong elsewhere, in places with odd clocks, and far away."""
 
+import gc
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -7,12 +8,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.core.instants import calls_made_by, runs, shown, utc
+from tests.core.instants import calls_made_by, local, runs, shown, utc
 from tinyjobs.core.cron import NEVER, Cron, zone_of
 from tinyjobs.core.errors import ConfigurationError
 
 
-def test_c01_a_time_in_the_spring_gap_comes_at_the_first_instant_after_it():
+def test_a_time_in_the_spring_gap_comes_at_the_first_instant_after_it():
     assert runs("30 2 * * *", "Europe/Berlin", "2026-03-28T01:30", 3) == [
         "2026-03-29T01:00",
         "2026-03-30T00:30",
@@ -29,18 +30,18 @@ def test_several_times_in_one_gap_come_once_and_together():
     assert runs("* 2 * * *", "Europe/Berlin", "2026-03-29T00:00", 2) == ["2026-03-29T01:00", "2026-03-30T00:00"]
 
 
-def test_c02_later_times_of_the_day_of_change_keep_their_local_hour():
+def test_later_times_of_the_day_of_change_keep_their_local_hour():
     assert runs("4 16 * * *", "America/New_York", "2025-03-08T21:04", 2) == ["2025-03-09T20:04", "2025-03-10T20:04"]
 
 
-def test_c03_a_fixed_time_in_the_repeated_hour_comes_once_at_the_first():
+def test_a_fixed_time_in_the_repeated_hour_comes_once_at_the_first():
     assert runs("30 1 * * *", "US/Pacific", "2026-10-31T08:30", 2) == ["2026-11-01T08:30", "2026-11-02T09:30"]
     # Also for a scheduler that starts between the two, or in the second.
     assert runs("30 1 * * *", "US/Pacific", "2026-11-01T08:45", 1) == ["2026-11-02T09:30"]
     assert runs("30 1 * * *", "US/Pacific", "2026-11-01T09:15", 1) == ["2026-11-02T09:30"]
 
 
-def test_c04_an_hourly_schedule_runs_in_both_of_the_repeated_hours():
+def test_an_hourly_schedule_runs_in_both_of_the_repeated_hours():
     assert runs("0 * * * *", "US/Pacific", "2026-11-01T08:00", 2) == ["2026-11-01T09:00", "2026-11-01T10:00"]
     midnight = utc("2026-11-01T06:59")
     day = [
@@ -74,16 +75,16 @@ def test_a_frequency_comes_back_to_the_minutes_that_are_repeated():
     assert runs("5 * 25 10 *", "Europe/Berlin", "2026-10-25T00:06", 2) == ["2026-10-25T01:05", "2026-10-25T02:05"]
 
 
-def test_c07_daily_midnight_stays_at_midnight():
+def test_daily_midnight_stays_at_midnight():
     assert runs("0 0 * * *", "Europe/Warsaw", "2017-03-25T23:00", 2) == ["2017-03-26T22:00", "2017-03-27T22:00"]
 
 
-def test_c09_a_zone_far_from_utc():
+def test_a_zone_far_from_utc():
     assert runs("25 8-16 * * *", "Asia/Jakarta", "2026-05-01T00:00", 2) == ["2026-05-01T01:25", "2026-05-01T02:25"]
     assert runs("25 8-16 * * *", "Asia/Jakarta", "2026-05-01T09:25", 1) == ["2026-05-02T01:25"]
 
 
-def test_c11_two_restricted_day_fields_are_a_union():
+def test_two_restricted_day_fields_are_a_union():
     assert runs("0 0 31 2 0", "UTC", "2026-01-31T12:00", 4) == [f"2026-02-{day:02}T00:00" for day in (1, 8, 15, 22)]
     assert runs("15 16 12 12 3", "UTC", "2026-11-30T12:00", 6) == [
         f"2026-12-{day:02}T16:15" for day in (2, 9, 12, 16, 23, 30)
@@ -143,6 +144,14 @@ def test_wall_times_before_railway_time_are_exact_to_the_second():
     berlin = zone_of("Europe/Berlin")  # ahead by 53 minutes and 28 seconds until April 1893
     instant = Cron.parse("0 12 * * *").next_after(datetime(1890, 5, 1, tzinfo=UTC).timestamp(), berlin)
     assert datetime.fromtimestamp(instant, UTC).isoformat() == "1890-05-01T11:06:32+00:00"
+
+
+def test_a_gap_that_ends_within_a_minute():
+    berlin = zone_of("Europe/Berlin")  # in April 1893 midnight became 00:06:32
+    change = datetime(1893, 3, 31, 23, 6, 32, tzinfo=UTC).timestamp()
+    follows = [local(instant, "Europe/Berlin") for instant in Cron.parse("* * * * *").upcoming(change - 90, berlin, 3)]
+    assert [wall.strftime("%H:%M:%S") for wall in follows] == ["23:59:00", "00:07:00", "00:08:00"]
+    assert Cron.parse("3 0 * * *").next_after(change - 90, berlin) == change
 
 
 def test_upcoming_is_next_after_again_and_again():
@@ -222,6 +231,10 @@ def test_a_zone_is_loaded_once():
     assert zone_of("Europe/Rome") is zone_of("Europe/Rome")
     assert zone_of("Europe/Rome") == ZoneInfo("Europe/Rome")
     assert zone_of("UTC") is UTC
+    for number in range(1, 13):  # more than Python itself keeps
+        zone_of(f"Etc/GMT-{number}")
+    gc.collect()
+    assert calls_made_by(lambda: zone_of("Etc/GMT-1")) < 10
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused_by_name(expression, complaint):
         "0 0 31 2-6/2 *",
     ],
 )
-def test_c10_dates_that_never_come_are_refused(expression):
+def test_dates_that_never_come_are_refused(expression):
     with pytest.raises(ConfigurationError, match=r"never fires: day of the month .* does not exist in month"):
         Cron.parse(expression)
 
