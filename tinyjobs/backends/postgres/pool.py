@@ -9,6 +9,7 @@ import logging
 import os
 import select
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -291,6 +292,8 @@ class ThreadPool:
                     open=False,
                 )
                 pool.open()
+                # An app that nobody closed must not hold up the end of its process.
+                weakref.finalize(self, _let_go, pool, os.getpid())
                 self._pool = pool
             return self._pool
 
@@ -299,6 +302,11 @@ class ThreadPool:
         for before in self._source.prelude:
             raw.execute(before)
         raw.execute(text, parameters, prepare=False)
+
+
+def _let_go(pool: "ConnectionPool[psycopg.Connection[Any]]", process: int) -> None:
+    if os.getpid() == process:
+        pool.close(timeout=1.0)
 
 
 def _may_try_again(error: StoreError, write: bool, tries: int) -> bool:

@@ -1,5 +1,6 @@
 -- Every kind of outcome at once; fenced by the claim, so one that came too late changes nothing. Instants were read on
 -- the worker's own clock and are moved onto this one by the difference of both presents; the time a job keeps is not.
+-- A job of which every claim was handed back has not started yet, and so may still expire.
 given AS MATERIALIZED (
     SELECT place, o ->> 0 AS id, (o ->> 1)::int AS claim, o ->> 2 AS status, (o ->> 3)::int AS attempts,
         (o ->> 4)::int AS hand_backs, (o ->> 5)::float8 AS run_at, (o ->> 6)::float8 + skew AS finished_at,
@@ -16,9 +17,10 @@ ended AS (
         run_at = moved.run_at,
         ready_at = CASE WHEN given.status = 'queued' AND moved.run_at <= clock.present THEN moved.run_at END,
         due_at = CASE WHEN given.status = 'queued' AND moved.run_at > clock.present THEN moved.run_at END,
+        lapses_at = CASE WHEN given.status = 'queued' AND given.hand_backs = job.claims THEN job.expires_at END,
         finished_at = given.finished_at,
-        started_at = CASE WHEN given.status = 'queued' THEN NULL ELSE job.started_at END,
-        worker_id = CASE WHEN given.status = 'queued' THEN NULL ELSE job.worker_id END,
+        started_at = CASE WHEN given.status IN ('queued', 'cancelled') THEN NULL ELSE job.started_at END,
+        worker_id = CASE WHEN given.status IN ('queued', 'cancelled') THEN NULL ELSE job.worker_id END,
         active_key = CASE WHEN given.status = 'queued' THEN job.active_key END,
         lease_expires_at = NULL,
         result = given.result,

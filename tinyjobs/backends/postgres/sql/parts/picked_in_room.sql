@@ -1,31 +1,49 @@
 -- The same for a worker with little room for one kind of task: of the tasks in the room at most as many are taken as
--- there is room for, and the claim looks a bounded way past the others.
+-- there is room for. Where these crowd the heads, the claim looks a bounded way past them for others.
 {part:served},
+{part:line_up},
 room AS MATERIALIZED (
     SELECT ARRAY(SELECT json_array_elements_text(%s::json)) AS tasks, %s::int AS ahead, %s::int AS free
 ),
-heads AS MATERIALIZED (
+locked AS MATERIALIZED (
     SELECT line.id, line.priority, line.ready_at, line.task = ANY (room.tasks) AS bounded
-    FROM room, served CROSS JOIN LATERAL (
+    FROM room, share CROSS JOIN LATERAL (
         SELECT id, priority, ready_at, task FROM {tables}_jobs
-        WHERE queue = served.queue AND ready_at IS NOT NULL
+        WHERE queue = share.queue AND ready_at IS NOT NULL
         ORDER BY priority DESC, ready_at, id
-        LIMIT room.ahead
+        LIMIT share.most
+        FOR UPDATE SKIP LOCKED
     ) AS line
 ),
 fitting AS MATERIALIZED (
-    SELECT id, priority, ready_at FROM heads WHERE NOT bounded
+    SELECT id FROM locked WHERE NOT bounded
     UNION ALL
     (
-        SELECT id, priority, ready_at FROM heads WHERE bounded
+        SELECT id FROM locked WHERE bounded
         ORDER BY priority DESC, ready_at, id
         LIMIT (SELECT free FROM room)
     )
 ),
+crowd AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM locked) - (SELECT count(*) FROM fitting) AS excess
+),
+farther AS MATERIALIZED (
+    SELECT line.id FROM room, crowd, served CROSS JOIN LATERAL (
+        SELECT id, priority, ready_at, task FROM {tables}_jobs
+        WHERE queue = served.queue AND ready_at IS NOT NULL
+        ORDER BY priority DESC, ready_at, id
+        LIMIT CASE WHEN crowd.excess > 0 THEN room.ahead ELSE 0 END
+    ) AS line
+    WHERE line.task <> ALL (room.tasks) AND line.id <> ALL (ARRAY(SELECT id FROM locked))
+    ORDER BY line.priority DESC, line.ready_at, line.id
+    LIMIT (SELECT excess FROM crowd)
+),
 picked AS (
-    SELECT job.id FROM fitting JOIN {tables}_jobs AS job ON job.id = fitting.id
-    WHERE job.ready_at IS NOT NULL
-    ORDER BY fitting.priority DESC, fitting.ready_at, fitting.id
-    LIMIT (SELECT most FROM asked)
-    FOR UPDATE OF job SKIP LOCKED
+    SELECT id FROM fitting
+    UNION ALL
+    SELECT id FROM (
+        SELECT id FROM {tables}_jobs
+        WHERE id = ANY (ARRAY(SELECT id FROM farther)) AND ready_at IS NOT NULL
+        FOR UPDATE SKIP LOCKED
+    ) AS later
 )
