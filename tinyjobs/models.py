@@ -31,6 +31,9 @@ class Job(models.Model):
     due_at = models.FloatField(null=True)
     lease_expires_at = models.FloatField(null=True)
     held_at = models.FloatField(null=True)
+    lapses_at = models.FloatField(null=True)
+    expires_at = models.FloatField(null=True)
+    scheduled_for = models.FloatField(null=True)
     waiting_on = models.CharField(max_length=36, null=True)
     runs_after = models.CharField(max_length=36, null=True)
     worker_id = models.CharField(max_length=255, null=True)
@@ -63,6 +66,7 @@ class Job(models.Model):
                 name="tinyjobs_jobs_held",
                 condition=Q(held_at__isnull=False),
             ),
+            models.Index(fields=["lapses_at", "id"], name="tinyjobs_jobs_lapse", condition=Q(lapses_at__isnull=False)),
             models.Index(
                 fields=["status", "finished_at"], name="tinyjobs_jobs_ended", condition=Q(finished_at__isnull=False)
             ),

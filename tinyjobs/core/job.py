@@ -17,9 +17,12 @@ class Job:
     `run_at` is the earliest start; `claims` counts every claim there ever was and is the fence of every change;
     `attempts` counts the attempts used of `max_attempts`; `hand_backs` counts hand-backs in a row. `payload` and
     `result` are encoded by `codec` and are None in a listing, which leaves large columns in the store.
-    `existing` is True when an enqueue gave back the job that already held the key. `delay` is of use to the enqueue
-    alone: the seconds from then on after which the job was asked to run, where no instant was named. A store whose own
-    clock decides counts from that; `run_at` is then what this process's clock makes of it.
+    `existing` is True when an enqueue gave back the job that already held the key. A job that has not started by
+    `expires_at` ends cancelled; `scheduled_for` is the instant that a schedule's job stands for.
+
+    `delay` and `expires_in` are of use to the enqueue alone: the seconds from then on after which the job was asked to
+    run or to expire, where no instant was named. A store whose own clock decides counts from that; `run_at` and
+    `expires_at` are then what this process's clock makes of it.
     """
 
     id: str
@@ -36,6 +39,8 @@ class Job:
     started_at: float | None = None
     finished_at: float | None = None
     lease_expires_at: float | None = None
+    expires_at: float | None = None
+    scheduled_for: float | None = None
     worker_id: str | None = None
     key: str | None = None
     codec: str = "json"
@@ -47,6 +52,7 @@ class Job:
     result: bytes | None = None
     existing: bool = False
     delay: float | None = None
+    expires_in: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,9 @@ class Migration(migrations.Migration):
                         ("due_at", models.FloatField(null=True)),
                         ("lease_expires_at", models.FloatField(null=True)),
                         ("held_at", models.FloatField(null=True)),
+                        ("lapses_at", models.FloatField(null=True)),
+                        ("expires_at", models.FloatField(null=True)),
+                        ("scheduled_for", models.FloatField(null=True)),
                         ("waiting_on", models.CharField(max_length=36, null=True)),
                         ("runs_after", models.CharField(max_length=36, null=True)),
                         ("worker_id", models.CharField(max_length=255, null=True)),
@@ -104,6 +107,11 @@ class Migration(migrations.Migration):
                                 condition=models.Q(("held_at__isnull", False)),
                                 fields=["task", "queue", "-priority", "held_at", "id"],
                                 name="tinyjobs_jobs_held",
+                            ),
+                            models.Index(
+                                condition=models.Q(("lapses_at__isnull", False)),
+                                fields=["lapses_at", "id"],
+                                name="tinyjobs_jobs_lapse",
                             ),
                             models.Index(
                                 condition=models.Q(("finished_at__isnull", False)),

@@ -40,7 +40,8 @@ class PostgresDialect:
         """One statement."""
         row = (
             job.id, job.task, job.queue, job.status.value, job.priority, job.max_attempts, job.delay, job.run_at,
-            job.created_at, job.key, job.codec, job.metadata, job.payload, now,
+            job.created_at, job.expires_in, job.expires_at, job.scheduled_for, job.key, job.codec, job.metadata,
+            job.payload, now,
         )  # fmt: skip
         return bool(await connection.execute(self["insert"], row))
 
@@ -185,7 +186,7 @@ def _pack(outcomes: Sequence[Outcome], time: StoreTime) -> tuple[str, list[Any],
 def _asked(request: ClaimRequest, has_let_in: bool) -> tuple[str, list[Any]]:
     asked: list[Any] = [json.dumps(request.queues) if request.queues else None, request.limit, has_let_in]
     lease = [request.worker_id, request.lease]
-    if request.room is None:
+    if request.room is None or request.room.free >= request.limit:
         return "claim", [*asked, *lease]
     return "room", [*asked, json.dumps(sorted(request.room.tasks)), request.room.ahead, request.room.free, *lease]
 
@@ -196,14 +197,15 @@ def _shared(job: Job) -> tuple[Any, ...] | None:
         return None
     return (
         job.task, job.queue, job.status.value, job.priority, job.max_attempts, job.delay, job.run_at, job.created_at,
-        job.codec, job.metadata,
+        job.expires_in, job.expires_at, job.scheduled_for, job.codec, job.metadata,
     )  # fmt: skip
 
 
 def _mixed(job: Job) -> tuple[Any, ...]:
     return (
         job.id, job.task, job.queue, job.status.value, job.priority, job.max_attempts, job.delay, job.run_at,
-        job.created_at, job.key, job.codec, job.metadata, job.payload,
+        job.created_at, job.expires_in, job.expires_at, job.scheduled_for, job.key, job.codec, job.metadata,
+        job.payload,
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ class PlainDialect:
 
     async def requeue(self, connection: Connection, job_id: str, now: Now) -> bool:
         """One statement."""
-        return bool(await connection.execute(self.statements["requeue"], [now, now, now, now, job_id]))
+        return bool(await connection.execute(self.statements["requeue"], [now, job_id]))
 
     async def present(self, connection: Connection, time: StoreTime) -> float:
         """The app's clock, without a question."""

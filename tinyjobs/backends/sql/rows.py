@@ -25,6 +25,8 @@ JOB_COLUMNS = (
     "started_at",
     "finished_at",
     "lease_expires_at",
+    "expires_at",
+    "scheduled_for",
     "worker_id",
     "dedup_key",
     "codec",
@@ -41,11 +43,15 @@ _STATUSES = {status.value: status for status in JobStatus}
 #: The places of the columns from `priority` to `created_at`, which are numbers in every row.
 _NUMBERS = slice(JOB_COLUMNS.index("priority"), JOB_COLUMNS.index("created_at") + 1)
 _NUMERIC = frozenset((int, float))
+#: The places of two numbers that may be missing.
+_PERHAPS = slice(JOB_COLUMNS.index("expires_at"), JOB_COLUMNS.index("scheduled_for") + 1)
+_PERHAPS_NUMERIC = _NUMERIC | {type(None)}
 _TEXTS = slice(JOB_COLUMNS.index("id"), JOB_COLUMNS.index("queue") + 1)
 _TEXT = frozenset((str,))
 _RIGHT: dict[int, Callable[[Any], bool]] = {
     JOB_COLUMNS.index("status"): _STATUSES.__contains__,
     **dict.fromkeys(range(len(JOB_COLUMNS))[_NUMBERS], lambda value: type(value) in _NUMERIC),
+    **dict.fromkeys(range(len(JOB_COLUMNS))[_PERHAPS], lambda value: type(value) in _PERHAPS_NUMERIC),
     **dict.fromkeys(range(len(JOB_COLUMNS))[_TEXTS], lambda value: type(value) in _TEXT),
     **dict.fromkeys(
         (JOB_COLUMNS.index("payload"), JOB_COLUMNS.index("result")),
@@ -72,15 +78,17 @@ def job_from_row(row: Sequence[Any]) -> Job:
             started_at=row[11],
             finished_at=row[12],
             lease_expires_at=row[13],
-            worker_id=row[14],
-            key=row[15],
-            codec=row[16],
-            runs_after=row[17],
-            waiting_on=row[18],
-            last_error=row[19],
-            metadata=row[20],
-            payload=_bytes(row[21]),
-            result=_bytes(row[22]),
+            expires_at=row[14],
+            scheduled_for=row[15],
+            worker_id=row[16],
+            key=row[17],
+            codec=row[18],
+            runs_after=row[19],
+            waiting_on=row[20],
+            last_error=row[21],
+            metadata=row[22],
+            payload=_bytes(row[23]),
+            result=_bytes(row[24]),
         )
     except (LookupError, TypeError, ValueError) as error:
         raise _spoilt(row) from error
@@ -89,7 +97,11 @@ def job_from_row(row: Sequence[Any]) -> Job:
 def sound_job_from_row(row: Sequence[Any]) -> Job:
     """The same where numbers and texts have to be such: SQLite keeps any kind of value in any column."""
     job = job_from_row(row)
-    if not (_NUMERIC.issuperset(map(type, row[_NUMBERS])) and _TEXT.issuperset(map(type, row[_TEXTS]))):
+    if not (
+        _NUMERIC.issuperset(map(type, row[_NUMBERS]))
+        and _PERHAPS_NUMERIC.issuperset(map(type, row[_PERHAPS]))
+        and _TEXT.issuperset(map(type, row[_TEXTS]))
+    ):
         raise _spoilt(row)
     return job
 
@@ -116,6 +128,9 @@ def insert_row(job: Job, now: float) -> tuple[Any, ...]:
         job.created_at,
         job.run_at if is_due else None,
         None if is_due else job.run_at,
+        job.expires_at,
+        job.expires_at,
+        job.scheduled_for,
         job.key,
         job.key,
         job.codec,

@@ -1,8 +1,9 @@
 -- Version 1. Each hot index has its own nullable column, set only while a job stands there, and statements ask that
 -- column, never the status: ready_at (a claim may take it), due_at (delayed), waiting_on (waits for another job),
--- held_at (waits for room under its task's limit). Running jobs alone are found by their status: an index on the lease
--- would keep every heartbeat from being a heap-only update. Names and ids sort as bytes, whatever the database's
--- locale. A row is updated a few times in its life, so its page keeps some room, and vacuum comes often.
+-- held_at (waits for room under its task's limit), lapses_at (has an expiry and never started). Running jobs alone are
+-- found by their status: an index on the lease would keep every heartbeat from being a heap-only update. Names and ids
+-- sort as bytes, whatever the database's locale. A row is updated a few times in its life, so its page keeps some room,
+-- and vacuum comes often.
 -- active_key is a digest of the key, so that no key is too long for an index.
 CREATE TABLE {tables}_meta (
     key text COLLATE "C" NOT NULL PRIMARY KEY,
@@ -27,6 +28,9 @@ CREATE TABLE {tables}_jobs (
     due_at double precision NULL,
     lease_expires_at double precision NULL,
     held_at double precision NULL,
+    lapses_at double precision NULL,
+    expires_at double precision NULL,
+    scheduled_for double precision NULL,
     waiting_on text COLLATE "C" NULL,
     runs_after text COLLATE "C" NULL,
     worker_id text COLLATE "C" NULL,
@@ -54,6 +58,8 @@ CREATE INDEX {prefix}_jobs_running ON {tables}_jobs (id) WHERE status = 'running
 CREATE INDEX {prefix}_jobs_waiting ON {tables}_jobs (waiting_on) WHERE waiting_on IS NOT NULL;
 
 CREATE INDEX {prefix}_jobs_held ON {tables}_jobs (task, queue, priority DESC, held_at, id) WHERE held_at IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_lapse ON {tables}_jobs (lapses_at, id) WHERE lapses_at IS NOT NULL;
 
 CREATE UNIQUE INDEX {prefix}_jobs_key ON {tables}_jobs (active_key) WHERE active_key IS NOT NULL;
 

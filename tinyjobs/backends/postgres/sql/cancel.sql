@@ -14,6 +14,6 @@ history AS (
 )
 UPDATE {tables}_jobs AS job
 SET status = 'cancelled', finished_at = present, ready_at = NULL, due_at = NULL, lease_expires_at = NULL,
-    held_at = NULL, waiting_on = NULL, active_key = NULL
+    held_at = NULL, lapses_at = NULL, waiting_on = NULL, active_key = NULL
 FROM before, clock
 WHERE job.id = before.id

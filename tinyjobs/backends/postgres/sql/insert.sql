@@ -2,16 +2,18 @@
 -- then reads the holder. A delay counts from the server's clock; a time that was asked for stands as it is.
 INSERT INTO {tables}_jobs (
     id, task, queue, status, priority, max_attempts, run_at, created_at, ready_at, due_at,
-    dedup_key, active_key, codec, metadata, payload
+    expires_at, lapses_at, scheduled_for, dedup_key, active_key, codec, metadata, payload
 )
 SELECT
     given.id, given.task, given.queue, given.status, given.priority, given.max_attempts, given.run_at, given.created_at,
     CASE WHEN given.run_at <= given.present THEN given.run_at END,
     CASE WHEN given.run_at > given.present THEN given.run_at END,
-    given.key, {part:digest}, given.codec, given.metadata, given.payload
+    given.expires_at, given.expires_at, given.scheduled_for, given.key, {part:digest}, given.codec, given.metadata,
+    given.payload
 FROM (
     SELECT %s::text AS id, %s::text AS task, %s::text AS queue, %s::text AS status, %s::int AS priority,
         %s::int AS max_attempts, coalesce(present + %s::float8, %s::float8) AS run_at, %s::float8 AS created_at,
+        coalesce(present + %s::float8, %s::float8) AS expires_at, %s::float8 AS scheduled_for,
         %s::text AS key, %s::text AS codec, %s::text AS metadata, %s::bytea AS payload, present
     FROM (SELECT {part:now} AS present) AS clock
 ) AS given

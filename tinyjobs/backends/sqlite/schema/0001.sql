@@ -1,6 +1,7 @@
 -- Version 1. Each hot index has its own nullable column, set only while a job stands there, and statements ask that
 -- column, never the status: ready_at (a claim may take it), due_at (delayed), lease_expires_at (running), waiting_on
--- (waits for another job), held_at (waits for room under its task's limit). So no path pays for rows of another.
+-- (waits for another job), held_at (waits for room under its task's limit), lapses_at (has an expiry and never
+-- started). So no path pays for rows of another.
 CREATE TABLE {prefix}_meta (
     key TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
@@ -24,6 +25,9 @@ CREATE TABLE {prefix}_jobs (
     due_at REAL NULL,
     lease_expires_at REAL NULL,
     held_at REAL NULL,
+    lapses_at REAL NULL,
+    expires_at REAL NULL,
+    scheduled_for REAL NULL,
     waiting_on TEXT NULL,
     runs_after TEXT NULL,
     worker_id TEXT NULL,
@@ -45,6 +49,8 @@ CREATE INDEX {prefix}_jobs_lease ON {prefix}_jobs (lease_expires_at) WHERE lease
 CREATE INDEX {prefix}_jobs_waiting ON {prefix}_jobs (waiting_on) WHERE waiting_on IS NOT NULL;
 
 CREATE INDEX {prefix}_jobs_held ON {prefix}_jobs (task, queue, priority DESC, held_at, id) WHERE held_at IS NOT NULL;
+
+CREATE INDEX {prefix}_jobs_lapse ON {prefix}_jobs (lapses_at, id) WHERE lapses_at IS NOT NULL;
 
 CREATE UNIQUE INDEX {prefix}_jobs_key ON {prefix}_jobs (active_key) WHERE active_key IS NOT NULL;
 

@@ -1,4 +1,5 @@
--- Every kind of outcome at once; fenced by the claim, so one that came too late changes nothing.
+-- Every kind of outcome at once; fenced by the claim, so one that came too late changes nothing. A job of which every
+-- claim was handed back has not started yet, and so may still expire.
 UPDATE {prefix}_jobs
 SET status = o.status,
     attempts = o.attempts,
@@ -6,9 +7,10 @@ SET status = o.status,
     run_at = o.run_at,
     ready_at = CASE WHEN o.status = 'queued' AND o.run_at <= %s THEN o.run_at END,
     due_at = CASE WHEN o.status = 'queued' AND o.run_at > %s THEN o.run_at END,
+    lapses_at = CASE WHEN o.status = 'queued' AND o.hand_backs = {prefix}_jobs.claims THEN {prefix}_jobs.expires_at END,
     finished_at = o.finished_at,
-    started_at = CASE WHEN o.status = 'queued' THEN NULL ELSE {prefix}_jobs.started_at END,
-    worker_id = CASE WHEN o.status = 'queued' THEN NULL ELSE {prefix}_jobs.worker_id END,
+    started_at = CASE WHEN o.status IN ('queued', 'cancelled') THEN NULL ELSE {prefix}_jobs.started_at END,
+    worker_id = CASE WHEN o.status IN ('queued', 'cancelled') THEN NULL ELSE {prefix}_jobs.worker_id END,
     active_key = CASE WHEN o.status = 'queued' THEN {prefix}_jobs.active_key END,
     lease_expires_at = NULL,
     result = CAST(o.result AS BLOB),
