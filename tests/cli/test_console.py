@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from tinyjobs.backends.registry import shown_url
 from tinyjobs.cli.console import (
     Console,
     jsonable,
@@ -19,6 +18,7 @@ from tinyjobs.cli.console import (
     shown_time,
 )
 from tinyjobs.cli.logs import plain_log
+from tinyjobs.core.url import shown_url
 
 
 @pytest.fixture
@@ -131,6 +131,15 @@ def test_instants():
             "postgresql://me@host/db?password=s3cret&sslmode=require",
             "postgresql://me@host/db?password=***&sslmode=require",
         ),
+        ("postgresql://me@corp:s3cret@host/db", "postgresql://me@corp:***@host/db"),
+        ("postgresql://me/x:s3cret@host/db", "postgresql://me/x:***@host/db"),
+        (
+            "postgresql://host/db?p%61ssword=s3&cret&sslmode=require",
+            "postgresql://host/db?p%61ssword=***&***&sslmode=require",
+        ),
+        ("postgresql:me:s3cret@host/db", "postgresql:***@host/db"),
+        ("host=db password='s3 cret' user=me", "host=db password=*** user=me"),
+        ("postgresql://h1:1,h2:2/db", "postgresql://h1:1,h2:2/db"),
         ("sqlite:///odd@name:here.db", "sqlite:///odd@name:here.db"),
         ("memory://", "memory://"),
     ],

@@ -20,13 +20,14 @@ from tinyjobs.app.steering import Steering
 from tinyjobs.app.task import Overrides, Task, TaskDeclaration
 from tinyjobs.app.working import AppWorker, Roster
 from tinyjobs.backends.base import Backend
-from tinyjobs.backends.registry import open_backend, scheme_of, shown_url
+from tinyjobs.backends.registry import open_backend, scheme_of
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import JSONCodec
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
+from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.engine import Engine

@@ -5,14 +5,13 @@ path of its factory.
 """
 
 import importlib
-import re
 from importlib.metadata import entry_points
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from tinyjobs.backends.base import Backend, BackendFactory
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.url import shown_url
 
 GROUP = "tinyjobs.backends"
 _BUNDLED = {
@@ -32,15 +31,10 @@ def open_backend(url: str, *, clock: Clock, **options: Any) -> Backend:
 def scheme_of(url: object) -> str:
     """The scheme of a store URL, lower case."""
     if not isinstance(url, str) or "://" not in url:
-        raise ConfigurationError(f"{url!r} is no store URL. Write for example sqlite:///jobs.db or memory://.")
-    return urlsplit(url).scheme.lower()
-
-
-def shown_url(url: str) -> str:
-    """The URL as people may see it, in a banner or a log: without the password."""
-    # By its looks and not by its parts: one that cannot be taken apart may hold a password all the same.
-    url = re.sub(r"(://[^:/?#@]*:).*@", r"\1***@", url)
-    return re.sub(r"([?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
+        told = shown_url(url) if isinstance(url, str) else url
+        raise ConfigurationError(f"{told!r} is no store URL. Write for example sqlite:///jobs.db or memory://.")
+    # Not taken apart further: Python quotes what it cannot read of an address, which may be the password.
+    return url.partition("://")[0].strip().lower()
 
 
 def known_schemes() -> list[str]:

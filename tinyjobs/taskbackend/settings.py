@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tinyjobs.backends.registry import shown_url
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnsupportedCapabilityError
 from tinyjobs.core.options import TaskOptions, check_flag, check_queue, is_dotted_path, refuse_not_built
+from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.settings import WorkerSettings
 
 #: Options of the design whose feature later releases bring.

@@ -11,12 +11,12 @@ from typing import Any, Self
 from tinyjobs.backends.postgres.dialect import PostgresDialect
 from tinyjobs.backends.postgres.options import PostgresOptions, parse_url
 from tinyjobs.backends.postgres.pool import LoopPool, Source, ThreadPool
-from tinyjobs.backends.registry import shown_url
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.layout import install
 from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.url import shown_url
 
 PACKAGE = "tinyjobs.backends.postgres"
 

@@ -1,7 +1,7 @@
 """The Postgres store's URL and options, read once; every error names where the value came from, and no password.
 
 What is neither an option of the store nor one that libpq knows is refused here, rather than by a pool that never opens.
-Knows nothing of connections.
+Knows nothing of connections. The driver is asked what libpq knows when there is something to ask.
 """
 
 import math
@@ -10,12 +10,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import unquote
 
-from psycopg import ProgrammingError, pq
-from psycopg.conninfo import conninfo_to_dict
-
-from tinyjobs.backends.registry import shown_url
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, check_prefix
 from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.url import shown_url
 
 _OFF = ("none", "off", "0")
 _YES, _NO = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
@@ -57,6 +54,9 @@ OPTIONS = frozenset(field.name for field in fields(PostgresOptions))
 
 def parse_url(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], PostgresOptions]:
     """The keywords for libpq and the store's options; those given beside the URL count over those in its query."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
     shown = f"the store URL {shown_url(url)!r}"
     address, mark, query = url.partition("?")
     own: dict[str, Any] = {}
@@ -93,6 +93,8 @@ def libpq_only(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _libpq_keywords() -> frozenset[str]:
+    from psycopg import pq
+
     names = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
     return frozenset(names - _OURS)
 
