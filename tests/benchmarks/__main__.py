@@ -8,8 +8,9 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks import peers, plan, table
+from tests.benchmarks import peers, plan, rows_postgres, rows_sqlite, table
 from tests.benchmarks.pairs import Outcome, Runner, Sizes
+from tests.benchmarks.stores import SQLiteFiles, Store
 
 FULL = Sizes(
     jobs=20_000, bulk=20_000, singles=3_000, samples=40, finished=200_000, delayed=100_000, idle_seconds=10.0, delay=3.0
@@ -17,6 +18,7 @@ FULL = Sizes(
 QUICK = Sizes(
     jobs=4_000, bulk=4_000, singles=500, samples=6, finished=20_000, delayed=10_000, idle_seconds=2.0, delay=1.0
 )
+ROWS = {"sqlite": rows_sqlite.rows, "postgres": rows_postgres.rows}
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -29,7 +31,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "is never counted.",
     )
     parser.add_argument(
-        "--store", default="sqlite", choices=["sqlite"], help="the store to measure on (default: sqlite)"
+        "--store", default="sqlite", choices=sorted(ROWS), help="the store to measure on (default: sqlite)"
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="with --store postgres, a server to measure on instead of a private one: that of a superuser, with "
+        "pg_stat_statements loaded, and with nothing else to do",
     )
     parser.add_argument(
         "--peers",
@@ -49,15 +57,15 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--singles", type=int, help=f"jobs in one run of single enqueues (default: {FULL.singles:,})")
     parser.add_argument("--bulk", type=int, help=f"jobs in one bulk call (default: {FULL.bulk:,})")
     parser.add_argument("--samples", type=int, help=f"jobs timed for latency (default: {FULL.samples})")
-    parser.add_argument("--finished", type=int, help=f"finished jobs in a filled file (default: {FULL.finished:,})")
-    parser.add_argument("--delayed", type=int, help=f"delayed jobs in a filled file (default: {FULL.delayed:,})")
+    parser.add_argument("--finished", type=int, help=f"finished jobs in a filled store (default: {FULL.finished:,})")
+    parser.add_argument("--delayed", type=int, help=f"delayed jobs in a filled store (default: {FULL.delayed:,})")
     parser.add_argument(
         "--out", type=Path, help="folder for benchmark.md and benchmark.json (default: in the cache folder)"
     )
     parser.add_argument(
         "--cache", type=Path, default=peers.default_cache(), help="where environments and results are kept"
     )
-    parser.add_argument("--scratch", type=Path, help="where the measured files are written (default: the system's)")
+    parser.add_argument("--scratch", type=Path, help="where SQLite's files are written (default: the system's)")
     parser.add_argument("--strict", action="store_true", help="end with status 1 when a bar is missed")
     return parser.parse_args(arguments)
 
@@ -71,7 +79,7 @@ def chosen(given: argparse.Namespace) -> list[plan.Row]:
 
     return [
         replace(row, rivals=tuple(rival for rival in row.rivals if kept(rival.work.subject)))
-        for row in plan.rows()
+        for row in ROWS[given.store]()
         if kept(row.work.subject) and (not words or any(row.key.startswith(word) for word in words))
     ]
 
@@ -82,6 +90,16 @@ def sizes(given: argparse.Namespace) -> Sizes:
     return replace(
         QUICK if given.quick else FULL, **{name: value for name, value in named.items() if value is not None}
     )
+
+
+def store_of(given: argparse.Namespace) -> Callable[[Path], Store]:
+    """What makes the store to measure on, in a folder of the run's own."""
+    if given.store == "sqlite":
+        return SQLiteFiles
+    # Imported when it is wanted: it needs the driver.
+    from tests.benchmarks.databases import PostgresDatabases
+
+    return lambda folder: PostgresDatabases(given.server)
 
 
 def measure(rows: list[plan.Row], runner: Runner, pairs: int, tell: Callable[[str], None]) -> Iterator[Outcome]:
@@ -105,9 +123,9 @@ def main(arguments: list[str] | None = None) -> int:
     pythons = {peer: peers.python_of(peer, given.cache) for peer in wanted}
     pairs = given.pairs or (1 if given.quick else 5)
     size = sizes(given)
-    runner = Runner(size, pythons.__getitem__, given.scratch)
+    runner = Runner(size, pythons.__getitem__, store_of(given), given.scratch)
     begun = time.monotonic()
-    host = table.machine()
+    host = table.machine() | runner.store.settings()
 
     def tell(text: str) -> None:
         print(f"{time.monotonic() - begun:6.0f} s {text}", file=sys.stderr, flush=True)

@@ -13,9 +13,59 @@ from pathlib import Path
 
 _DJANGO = ("Django==6.1.3", "asgiref==3.13.0", "sqlparse==0.6.1")
 
+_PSYCOPG = ("psycopg==3.3.9", "psycopg-binary==3.3.9", "typing_extensions==4.16.0")
+_PSYCOPG_POOL = (*_PSYCOPG, "psycopg-pool==3.3.3")
+
 PINS: dict[str, tuple[str, ...]] = {
     "tinyjobs-0.7.1": ("tinyjobs==0.7.1",),
     "huey": ("huey==3.5.4",),
+    # typer and what it needs: its own module imports its command.
+    "pgqueuer": (
+        "pgqueuer==1.6.0",
+        "asyncpg==0.32.0",
+        "uvloop==0.23.0",
+        "anyio==4.16.0",
+        "croniter==7.0.0",
+        "python-dateutil==4.0.0",
+        "tabulate==0.10.0",
+        "idna==3.20",
+        "pydantic==2.14.4",
+        "pydantic_core==2.50.5",
+        "pydantic-settings==2.16.3",
+        "annotated-types==0.8.0",
+        "typing-inspection==0.4.5",
+        "python-dotenv==1.2.4",
+        "typer==0.29.2",
+        "annotated-doc==0.0.7",
+        "shellingham==1.5.4",
+        "rich==15.0.0",
+        "markdown-it-py==4.3.0",
+        "mdurl==0.1.2",
+        "Pygments==2.21.0",
+        "tzdata==2026.6",
+        *_PSYCOPG_POOL,
+    ),
+    "procrastinate": (
+        "procrastinate==3.10.0",
+        "asgiref==3.13.0",
+        "attrs==26.1.0",
+        "croniter==7.0.0",
+        "packaging==26.4",
+        "python-dateutil==4.0.0",
+        "tzdata==2026.6",
+        *_PSYCOPG_POOL,
+    ),
+    "oban": (
+        "oban==0.7.0",
+        "click==8.5.1",
+        "erlpack==1.0.1",
+        "six==1.17.0",
+        "orjson==3.13.0",
+        "uvloop==0.23.0",
+        *_PSYCOPG_POOL,
+    ),
+    "chancy": ("chancy==0.26.0", "click==8.5.1", *_PSYCOPG_POOL),
+    "dj-queue": ("dj-queue==0.14.2", *_DJANGO, *_PSYCOPG),
     # pyzstd: its module needs it before Python 3.14 also without its extra for another store.
     "django-vtasks": (
         "django-vtasks==3.2.0",
@@ -26,14 +76,10 @@ PINS: dict[str, tuple[str, ...]] = {
         "backports.zstd==1.8.0; python_version < '3.14'",
         "tzdata==2026.6",
         *_DJANGO,
+        *_PSYCOPG,
     ),
-    "django-ox": ("django-ox==1.9.1", *_DJANGO),
-    "django-tasks-db": (
-        "django-tasks-db==0.13.0",
-        "django-stubs-ext==6.1.2",
-        "typing_extensions==4.16.0",
-        *_DJANGO,
-    ),
+    "django-ox": ("django-ox==1.9.1", *_DJANGO, *_PSYCOPG),
+    "django-tasks-db": ("django-tasks-db==0.13.0", "django-stubs-ext==6.1.2", *_DJANGO, *_PSYCOPG),
 }
 
 

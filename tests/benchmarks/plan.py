@@ -1,4 +1,4 @@
-"""What is measured, and against what: the programs, the rows of the table, and the bar that a row has to reach."""
+"""What the rows of a table are made of: programs, shapes of work, rivals, and the bar that a row has to reach."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,13 +22,6 @@ class Subject:
 
 FACADE = Subject("tinyjobs, facade", "ours_facade.py")
 DJANGO = Subject("tinyjobs, Django tasks", "ours_django.py")
-BARE = Subject("bare sqlite3 loop, same table", "bare_sqlite.py")
-PUBLIC = Subject("tinyjobs 0.7.1", "peer_tinyjobs_071.py", "tinyjobs-0.7.1", scale=0.3)
-HUEY = Subject("huey", "peer_huey.py", "huey", scale=0.3)
-HUEY_UNSYNCED = Subject("huey, fsync off", "peer_huey.py", "huey", "nofsync")
-VTASKS = Subject("django-vtasks", "peer_vtasks.py", "django-vtasks", scale=0.07)
-OX = Subject("django-ox", "peer_ox.py", "django-ox", scale=0.04)
-TASKS_DB = Subject("django-tasks-db", "peer_tasks_db.py", "django-tasks-db", scale=0.07)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,115 +65,9 @@ class Row:
 NO_LOSS = 0.95
 
 # A rival by its subject, what differs from the row's own work, and its bar.
-type _Other = tuple[Subject, Mapping[str, Any], float | None]
+type Other = tuple[Subject, Mapping[str, Any], float | None]
 
 
-def _against(work: Work, *others: _Other) -> tuple[Rival, ...]:
+def against(work: Work, *others: Other) -> tuple[Rival, ...]:
+    """The same work for others, but for what is said to differ."""
     return tuple(Rival(replace(work, subject=subject, **changed), bar) for subject, changed, bar in others)
-
-
-def _drains() -> list[Row]:
-    rows = []
-    for workers in (1, 4):
-        named = f"{workers} worker{'s' if workers > 1 else ''}"
-        # Coroutine slots: ours by default 128; the public engine is given as many, which is also its best.
-        work = Work(FACADE, "drain", "coroutine", workers, 128)
-        rivals = _against(
-            work,
-            (PUBLIC, {}, 4.0),
-            (HUEY, {"kind": "thread", "slots": 1}, 3.0),
-            (HUEY_UNSYNCED, {"kind": "thread", "slots": 1}, None),
-            *([(BARE, {}, None)] if workers == 1 else []),
-        )
-        rows.append(Row(f"drain-coroutine-{workers}", f"Drain, coroutine no-ops, {named}", work, rivals))
-        for slots in (8, 32):
-            work = Work(FACADE, "drain", "thread", workers, slots)
-            others: list[_Other] = [(PUBLIC, {}, 4.0)]
-            if slots == 8:
-                others += [(HUEY, {"slots": 1}, None), (HUEY_UNSYNCED, {"slots": 1}, None)]
-            title = f"Drain, thread no-ops, {slots} threads, {named}"
-            rows.append(Row(f"drain-thread-{slots}-{workers}", title, work, _against(work, *others)))
-    return rows
-
-
-def _django_drains() -> list[Row]:
-    rows = []
-    for workers in (1, 4):
-        named = f"{workers} worker{'s' if workers > 1 else ''}"
-        work = Work(DJANGO, "drain", "coroutine", workers, 128)
-        rivals = _against(work, (FACADE, {}, 0.75), (VTASKS, {"slots": 20}, NO_LOSS))
-        rows.append(Row(f"django-coroutine-{workers}", f"Drain, Django coroutine no-ops, {named}", work, rivals))
-        work = Work(DJANGO, "drain", "thread", workers, 8)
-        others: list[_Other] = [(VTASKS, {"slots": 20}, NO_LOSS), (OX, {}, NO_LOSS), (TASKS_DB, {}, NO_LOSS)]
-        rivals = _against(work, (FACADE, {}, 0.75), *others)
-        rows.append(Row(f"django-thread-{workers}", f"Drain, Django thread no-ops, {named}", work, rivals))
-    return rows
-
-
-def _filled() -> list[Row]:
-    rows = []
-    for priority in (0, 10):
-        stands = "the same priority" if not priority else "a higher priority"
-        title = f"Drain in a filled file, its delayed jobs of {stands}"
-        for subject, kind, slots in ((FACADE, "coroutine", 128), (FACADE, "thread", 8), (DJANGO, "coroutine", 128)):
-            work = Work(subject, "drain", kind, 1, slots, filled=True, priority=priority)
-            rivals = (Rival(replace(work, filled=False, priority=0), NO_LOSS),)
-            which = "facade" if subject is FACADE else "django"
-            told = f"{title}, {which} {kind}s"
-            rows.append(Row(f"filled-{which}-{kind}-{priority}", told, work, rivals))
-        for subject, kind, slots in (
-            (PUBLIC, "coroutine", 128),
-            (HUEY, "thread", 1),
-            (VTASKS, "thread", 20),
-            (OX, "thread", 0),
-            (TASKS_DB, "thread", 0),
-        ):
-            work = Work(subject, "drain", kind, 1, slots, filled=True, priority=priority)
-            rivals = (Rival(replace(work, filled=False, priority=0)),)
-            rows.append(Row(f"filled-{subject.peer}-{priority}", title, work, rivals, once=True))
-    return rows
-
-
-def _sending() -> list[Row]:
-    facade, django = Work(FACADE, "enqueue"), Work(DJANGO, "enqueue")
-    many, django_many = Work(FACADE, "bulk"), Work(DJANGO, "bulk")
-    native: tuple[_Other, ...] = ((VTASKS, {}, 1.0), (OX, {}, 1.0), (TASKS_DB, {}, 1.0))
-    huey = {"kind": "thread"}
-    return [
-        Row("enqueue-django", "Single enqueue in Django", django, _against(django, *native, (HUEY, huey, None))),
-        Row(
-            "enqueue-facade",
-            "Single enqueue by the facade",
-            facade,
-            _against(facade, (PUBLIC, {}, NO_LOSS), (HUEY, huey, NO_LOSS), (HUEY_UNSYNCED, huey, None)),
-        ),
-        Row(
-            "bulk-django",
-            "enqueue_many in Django",
-            django_many,
-            _against(django_many, (VTASKS, {}, 3.0), (OX, {}, 1.0)),
-        ),
-        Row("bulk-facade", "enqueue_many by the facade", many, _against(many, (PUBLIC, {}, NO_LOSS))),
-    ]
-
-
-def _waiting() -> list[Row]:
-    rows = []
-    for shape, figure, title, limit in (
-        ("latency", "p50_ms", "Enqueue to start on an idle worker, p50 ms", 10.0),
-        ("idle", "cpu_percent", "An idle worker, % of a core", 1.0),
-        ("lateness", "max_ms", "A delayed job's lateness, worst ms", 100.0),
-    ):
-        work = Work(FACADE, shape)
-        thread = {"kind": "thread"}
-        others: tuple[_Other, ...] = ((PUBLIC, {}, None), (HUEY, {**thread, "slots": 1}, None))
-        rows.append(Row(f"{shape}-facade", f"{title}, facade", work, _against(work, *others), figure, limit, True))
-        work = Work(DJANGO, shape)
-        native: tuple[_Other, ...] = ((VTASKS, {"slots": 20}, None), (OX, {}, None), (TASKS_DB, {}, None))
-        rows.append(Row(f"{shape}-django", f"{title}, Django", work, _against(work, *native), figure, limit, True))
-    return rows
-
-
-def rows() -> list[Row]:
-    """Every row, in the order of the table."""
-    return [*_drains(), *_django_drains(), *_filled(), *_sending(), *_waiting()]

@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from typing import Any
 from tests.benchmarks.pairs import ROOT, Outcome
 from tests.benchmarks.plan import NO_LOSS, Rival
 
+# What a program tells of its store, and how it is shown.
+STORES = {"sqlite": "SQLite", "postgres": "Postgres"}
 HEAD = (
     "| measured | ours | against | theirs | ratio (least to most) | bar | |",
     "| --- | ---: | --- | ---: | --- | ---: | --- |",
@@ -28,7 +29,6 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
         "commit": _commit(),
     }
 
@@ -55,7 +55,8 @@ def lines(
     """The Markdown, line by line."""
     versions = sorted({f"{run['program']} {run.get('version', '')}".strip() for run in runs})
     djangos = sorted({run["django"] for run in runs if "django" in run})
-    taken = f"{host['cpu']}, {host['cores']} cores, {host['system']}, Python {host['python']}, SQLite {host['sqlite']}"
+    stores = sorted({f"{told} {run[key]}" for run in runs for key, told in STORES.items() if key in run})
+    taken = f"{host['cpu']}, {host['cores']} cores, {host['system']}, Python {host['python']}, {', '.join(stores)}"
     told = [
         (
             f"Measured on {host['date']}: {taken}, Django {', '.join(djangos) or 'none'}, "
@@ -64,7 +65,7 @@ def lines(
         f"Programs: {'; '.join(versions)}.",
         (
             f"Each ratio is the median of {options['pairs']} alternated pairs, one where a row takes long. Rates are "
-            f"jobs a second; a drain of ours has {options['jobs']:,} jobs, a slow peer's fewer. A filled file holds "
+            f"jobs a second; a drain of ours has {options['jobs']:,} jobs, a slow peer's fewer. A filled store holds "
             f"{options['finished']:,} finished and {options['delayed']:,} delayed jobs beforehand."
         ),
         "",
@@ -82,9 +83,9 @@ def _of(outcome: Outcome) -> list[str]:
     title = f"{row.title}, {row.work.subject.title}" if row.work.subject.peer else row.title
     told = []
     if row.limit is not None or not row.rivals:
-        reached = outcome.figure is not None and (row.limit is None or outcome.figure < row.limit)
+        reached = outcome.figure is not None and (row.limit is None or outcome.figure <= row.limit)
         verdict = "" if row.limit is None else ("reached" if reached else "MISSED")
-        limit = "" if row.limit is None else f"under {row.limit:g}"
+        limit = "" if row.limit is None else f"at most {row.limit:g}"
         told.append(f"| {title} | {own} | | | | {limit} | {verdict} |")
     for rival in row.rivals:
         told.append(f"| {title} | {own} | {_against(outcome, rival)} |")
@@ -94,9 +95,9 @@ def _of(outcome: Outcome) -> list[str]:
 def _against(outcome: Outcome, rival: Rival) -> str:
     ratios = outcome.ratios(rival)
     named = rival.work.subject.title + (
-        ", the file empty otherwise" if outcome.row.work.filled and not rival.work.filled else ""
+        ", nothing else in the store" if outcome.row.work.filled and not rival.work.filled else ""
     )
-    bar = "" if rival.bar is None else f"{rival.bar:g}"
+    bar = "" if rival.bar is None else f"{rival.bar:.3g}"
     if not ratios:
         return f"{named} | failed | | {bar} | {'MISSED' if bar else ''}"
     theirs = statistics.median(figure for _, figure in outcome.pairs[rival])

@@ -40,7 +40,7 @@ class Bare(Facade):
     def work(self) -> None:
         stopped: list[int] = []
         signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
-        connection = sqlite3.connect(self.file, isolation_level=None, timeout=30)
+        connection = sqlite3.connect(self.arguments.store, isolation_level=None, timeout=30)
         connection.execute("PRAGMA synchronous = NORMAL")
         group = self.arguments.slots or 128
         held: list[tuple[str, int, int, float]] = []

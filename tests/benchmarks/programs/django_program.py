@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from filling import copy_row, ids_like
-from measuring import Program, Workers
+from measuring import Program
+
+# Delayed jobs of a filled Postgres table stand on so many priorities.
+PRIORITIES = 50
 
 
 class DjangoProgram(Program):
@@ -23,12 +27,22 @@ class DjangoProgram(Program):
     # Tables whose rows belong to a finished job: their name and the column that holds its id.
     attached: ClassVar[tuple[tuple[str, str], ...]] = ()
 
+    def options(self) -> dict[str, Any]:
+        """The OPTIONS of the task backend."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of the project that this queue asks for."""
+        return {}
+
     def load(self) -> None:
         os.environ.update(
             DJANGO_SETTINGS_MODULE="django_settings",
             BENCH_APPS=",".join(self.apps),
             BENCH_BACKEND=self.backend,
             BENCH_TASK=self.decorator,
+            BENCH_OPTIONS=json.dumps(self.options()),
+            BENCH_SETTINGS=json.dumps(self.settings()),
         )
         import django
 
@@ -46,6 +60,17 @@ class DjangoProgram(Program):
     def enqueue(self, index: int) -> None:
         self.stamp.enqueue(index)
 
+    def sending(self) -> AbstractContextManager[Any]:
+        from django.db import transaction
+
+        return transaction.atomic() if self.arguments.variant == "atomic" else nullcontext()
+
+    def commit_one(self, index: int) -> None:
+        from django.db import transaction
+
+        with transaction.atomic():
+            self.stamp.enqueue(index)
+
     def enqueue_delayed(self, index: int, delay: float) -> None:
         from django.utils import timezone
 
@@ -53,42 +78,44 @@ class DjangoProgram(Program):
 
     def load_noops(self, jobs: int) -> None:
         """The row that one `enqueue` wrote, copied."""
-        self.noop.enqueue()
+        sample = self.noop.enqueue().id
         with self.reading() as connection:
-            query = f"SELECT {self.id_column} FROM {self.table} ORDER BY rowid DESC LIMIT 1"
-            (sample,) = connection.execute(query).fetchone()
-            copy_row(connection, self.table, self.id_column, sample, ids_like(sample, jobs - 1))
+            row_id = self.store.sample(connection, self.table, self.id_column, sample)
+            self.store.copy(connection, self.table, self.id_column, row_id, jobs - 1)
 
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         from django.utils import timezone
 
         filled = {"finished": 0, "delayed": delayed, "priority": priority}
         if self.finished_job and finished:
-            self.noop.enqueue()
-            with Workers(self, 1) as workers:
-                workers.board.open_gate()
-                workers.wait(lambda: workers.board.count() >= 1 and not self.unfinished(), "did not run the sample job")
-            self._copy(self.finished_job, finished, attached=True)
+            done = self.noop.enqueue().id
+            self.run_one_noop()
+            self._copy(done, finished, attached=True)
             filled["finished"] = finished
         later = self.noop.using(run_after=timezone.now() + timedelta(days=99), priority=priority)
-        later.enqueue()
-        self._copy(self.open_jobs, delayed, attached=False)
+        spread = {"priority": f"priority + mod(n, {PRIORITIES})"} if self.on_postgres else {}
+        self._copy(later.enqueue().id, delayed, attached=False, changed=spread)
         return filled
 
-    def _copy(self, condition: str, count: int, *, attached: bool) -> None:
+    def _copy(self, sample: str, count: int, *, attached: bool, changed: dict[str, str] | None = None) -> None:
         with self.reading() as connection:
-            query = f"SELECT {self.id_column} FROM {self.table} WHERE {condition} LIMIT 1"
-            (sample,) = connection.execute(query).fetchone()
-            ids = ids_like(sample, count)
-            copy_row(connection, self.table, self.id_column, sample, ids)
+            row_id = self.store.sample(connection, self.table, self.id_column, sample)
+            ids = self.store.copy(connection, self.table, self.id_column, row_id, count, changed)
             for table, column in self.attached if attached else ():
-                copy_row(connection, table, column, sample, ids)
+                self.store.copy_for(connection, table, column, row_id, ids)
 
     def unfinished(self) -> bool:
+        due = f"(run_after IS NULL OR run_after < {self.store.now} OR run_after > '9000-01-01')"
         with self.reading() as connection:
-            due = "(run_after IS NULL OR run_after < datetime('now') OR run_after > '9000-01-01')"
             query = f"SELECT 1 FROM {self.table} WHERE {self.open_jobs} AND {due} LIMIT 1"
             return connection.execute(query).fetchone() is not None
+
+    def finished(self) -> int | None:
+        if self.finished_job is None:
+            return None
+        with self.reading() as connection:
+            query = f"SELECT count(*) FROM {self.table} WHERE {self.finished_job}"
+            return int(connection.execute(query).fetchone()[0])
 
     def command(self) -> list[str]:
         raise NotImplementedError

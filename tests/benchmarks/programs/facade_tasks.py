@@ -6,14 +6,14 @@ The worker command finds `app` here by name. Which of the two packages is import
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from board import join_if_worker, mark, stamp
 
 from tinyjobs import TinyJobs
 
 join_if_worker()
-app = TinyJobs(f"sqlite:///{Path(os.environ['BENCH_FOLDER']).resolve() / 'jobs.db'}")
+store = os.environ["BENCH_STORE"]
+app = TinyJobs(store if store.startswith("postgresql://") else f"sqlite:///{store}")
 
 
 @app.task

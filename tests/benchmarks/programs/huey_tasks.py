@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from board import join_if_worker, mark
 from board import stamp as note
@@ -12,7 +11,7 @@ from huey import SqliteHuey
 join_if_worker()
 # fsync=False is huey's own faster setting; left out, SQLite syncs the file at every commit.
 faster = {"fsync": False} if os.environ.get("BENCH_VARIANT") == "nofsync" else {}
-huey = SqliteHuey("bench", filename=str(Path(os.environ["BENCH_FOLDER"]) / "jobs.db"), **faster)
+huey = SqliteHuey("bench", filename=os.environ["BENCH_STORE"], **faster)
 
 
 @huey.task()

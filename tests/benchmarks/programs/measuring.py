@@ -1,12 +1,9 @@
-"""The shapes of work that are measured, once for every program.
+"""What every measured program has in common: its command line, its workers, and what a queue's own file fills in.
 
-A program (one file beside this one for each job queue) says how its queue is set up, filled, sent to and worked; this
-module runs the shapes over it and prints one line of JSON. Workers are the queue's own worker command in processes of
-their own, held at a gate until all of them have started their interpreter and imported everything.
-
-How a drain is timed: from the start of the first job to the moment the store shows no job left to finish (for a store
-that deletes a job when it takes it, the end of the last job). The interpreter's and the imports' time is outside, the
-acknowledgement of the last job inside.
+A program (one file beside this one for each job queue) says how its queue is set up, filled, sent to and worked;
+`shapes` runs the measurements over it, and `main` prints their figures as one line of JSON. Workers are the queue's own
+worker command in processes of their own, held at a gate until all of them have started their interpreter and imported
+everything.
 
 It must run in any environment with Python 3.12 alone, and must not know any queue by name.
 """
@@ -16,25 +13,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import signal
-import sqlite3
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
-from board import Board
+from board import Board, join_if_worker, mark
+from store import Connection, PostgresStore, store_at
 
 PATIENCE = 240.0
 
 
 class Program:
-    """What a job queue's file fills in. The folder is the run's own and holds everything it writes."""
+    """What a job queue's file fills in. The folder is the run's own."""
 
     name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]] = ("coroutine", "thread")
@@ -45,7 +40,7 @@ class Program:
         self.folder = folder
         self.arguments = arguments
         self.kind: str = arguments.kind
-        self.file = folder / "jobs.db"
+        self.store = store_at(arguments.store)
 
     def load(self) -> None:
         """Imports and configures the queue in this process."""
@@ -59,6 +54,10 @@ class Program:
         """Sends one job by the public call, with one small argument."""
         raise NotImplementedError
 
+    def sending(self) -> AbstractContextManager[Any]:
+        """What stands around a run of single enqueues, such as a transaction."""
+        return nullcontext()
+
     def enqueue_many(self, indexes: range) -> None:
         """Sends these jobs by the queue's own bulk call."""
         raise NotImplementedError
@@ -70,8 +69,12 @@ class Program:
     def enqueue_delayed(self, index: int, delay: float) -> None:
         raise NotImplementedError
 
+    def commit_one(self, index: int) -> None:
+        """Sends one job in a transaction of its own, from one of several threads."""
+        raise NotImplementedError
+
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
-        """Puts finished jobs, and jobs delayed far into the future, into the file; answers how many stand there."""
+        """Puts finished jobs, and jobs delayed far into the future, into the store; answers how many stand there."""
         raise NotImplementedError
 
     def work(self) -> None:
@@ -82,32 +85,50 @@ class Program:
         """Whether the store still shows a no-op job that has not ended."""
         raise NotImplementedError
 
+    def finished(self) -> int | None:
+        """How many jobs the store shows as ended in success; None where it keeps none of them."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Lets go of what this process has open, so that it ends at once."""
+
     def details(self) -> dict[str, Any]:
         """Versions and settings worth a line in the table."""
         return {}
 
+    @property
+    def on_postgres(self) -> bool:
+        return isinstance(self.store, PostgresStore)
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        return self.store.reading()
+
+    def run_one_noop(self) -> None:
+        """Has a worker run the one job that was sent, to the end: a row of it is then there to be copied."""
+        with self.workers(1) as workers:
+            workers.board.open_gate()
+            workers.wait(lambda: workers.board.count() >= 1 and not self.unfinished(), "did not run the sample job")
+
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self.file, isolation_level=None, timeout=30)
-        try:
-            yield connection
-        finally:
-            connection.close()
+    def workers(self, count: int, role: str = "work") -> Iterator[Workers]:
+        with Workers(self, count, role) as workers:
+            yield workers
 
 
 class Workers:
     """The worker processes of one run, started behind the gate and ended with it."""
 
-    def __init__(self, program: Program, count: int) -> None:
+    def __init__(self, program: Program, count: int, role: str = "work") -> None:
         self.program = program
         self.board = Board.create(program.folder / "board")
         self._log = (program.folder / "worker.log").open("wb")
-        self.processes = [self._start(slot) for slot in range(count)]
+        self.processes = [self._start(slot, role) for slot in range(count)]
 
-    def _start(self, slot: int) -> subprocess.Popen[bytes]:
+    def _start(self, slot: int, role: str) -> subprocess.Popen[bytes]:
         given = self.program.arguments
-        command = [sys.executable, sys.argv[0], "work", "--folder", str(self.program.folder), "--kind", given.kind]
-        command += ["--workers", str(given.workers), "--slots", str(given.slots), *_variant(given)]
+        command = [sys.executable, sys.argv[0], role, "--folder", str(self.program.folder), "--store", given.store]
+        command += ["--kind", given.kind, "--workers", str(given.workers), "--slots", str(given.slots)]
+        command += ["--jobs", str(given.jobs), *(["--variant", given.variant] if given.variant else [])]
         environment = dict(os.environ, BENCH_SLOT=str(slot), BENCH_FOLDER=str(self.program.folder))
         return subprocess.Popen(command, env=environment, stdout=self._log, stderr=self._log, stdin=subprocess.DEVNULL)
 
@@ -152,131 +173,6 @@ class Workers:
         self._log.close()
 
 
-def _variant(arguments: argparse.Namespace) -> list[str]:
-    return ["--variant", arguments.variant] if arguments.variant else []
-
-
-def drain(program: Program) -> dict[str, Any]:
-    jobs: int = program.arguments.jobs
-    program.load_noops(jobs)
-    # What the filling and the run before left to be written would otherwise be paid for by the first checkpoint.
-    os.sync()
-    with Workers(program, program.arguments.workers) as workers:
-        board = workers.board
-        spent = workers.cpu_seconds()
-        opened = board.open_gate()
-        workers.wait(lambda: board.count() >= jobs, "did not run every job")
-        ended = board.last()
-        settled = ended
-        while True:
-            asked = time.monotonic()
-            if not program.unfinished():
-                settled = max(settled, asked) if asked > ended + 0.01 else ended
-                break
-            if asked > ended + PATIENCE:
-                raise SystemExit(f"{program.name}: jobs ran but were never recorded as finished")
-            time.sleep(0.001)
-        seconds = settled - board.started()
-        return {
-            "seconds": seconds,
-            "rate": jobs / seconds,
-            "rate_from_gate": jobs / (settled - opened),
-            "first_start_ms": 1000 * (board.started() - opened),
-            "record_tail_ms": 1000 * (settled - ended),
-            "cpu_us_per_job": 1e6 * (workers.cpu_seconds() - spent) / jobs,
-            "runs": board.count(),
-            "runs_by_worker": board.counts(program.arguments.workers),
-        }
-
-
-def enqueue(program: Program) -> dict[str, Any]:
-    jobs: int = program.arguments.jobs
-    for index in range(min(50, jobs)):
-        program.enqueue(index)
-    times = []
-    begun = before = time.perf_counter()
-    for index in range(jobs):
-        program.enqueue(index)
-        after = time.perf_counter()
-        times.append(after - before)
-        before = after
-    seconds = before - begun
-    times.sort()
-    return {
-        "seconds": seconds,
-        "rate": jobs / seconds,
-        "p50_us": 1e6 * times[len(times) // 2],
-        "p99_us": 1e6 * times[min(len(times) - 1, len(times) * 99 // 100)],
-    }
-
-
-def bulk(program: Program) -> dict[str, Any]:
-    jobs: int = program.arguments.jobs
-    program.enqueue_many(range(min(20, jobs)))
-    begun = time.perf_counter()
-    program.enqueue_many(range(jobs))
-    seconds = time.perf_counter() - begun
-    return {"seconds": seconds, "rate": jobs / seconds}
-
-
-def latency(program: Program) -> dict[str, Any]:
-    """From just before the call that sends a job, in this process, to the job's start in an idle worker."""
-    samples: int = program.arguments.jobs
-    chance = random.Random(20261129)
-    sent = []
-    with Workers(program, 1) as workers:
-        workers.board.open_gate()
-        program.enqueue(samples)
-        workers.wait(lambda: workers.board.stamp_of(samples) > 0, "did not run the first job")
-        for index in range(samples):
-            time.sleep(chance.uniform(0.3, 0.9))
-            sent.append(time.monotonic())
-            program.enqueue(index)
-        stamps = workers.board
-        workers.wait(lambda: all(stamps.stamp_of(i) for i in range(samples)), "did not run every job")
-        waits = sorted(1000 * (stamps.stamp_of(index) - at) for index, at in enumerate(sent))
-    return {
-        "p50_ms": statistics.median(waits),
-        "p95_ms": waits[min(samples - 1, samples * 95 // 100)],
-        "max_ms": waits[-1],
-    }
-
-
-def lateness(program: Program) -> dict[str, Any]:
-    """How long after its due time a job starts that was sent with a delay from this process."""
-    samples: int = program.arguments.jobs
-    delay: float = program.arguments.delay
-    chance = random.Random(3)
-    due = []
-    with Workers(program, 1) as workers:
-        workers.board.open_gate()
-        program.enqueue(samples)
-        workers.wait(lambda: workers.board.stamp_of(samples) > 0, "did not run the first job")
-        time.sleep(1.0)
-        for index in range(samples):
-            time.sleep(chance.uniform(0.1, 0.4))
-            due.append(time.monotonic() + delay)
-            program.enqueue_delayed(index, delay)
-        stamps = workers.board
-        workers.wait(lambda: all(stamps.stamp_of(i) for i in range(samples)), "did not run every delayed job")
-        waits = sorted(1000 * (stamps.stamp_of(index) - at) for index, at in enumerate(due))
-    return {"p50_ms": statistics.median(waits), "max_ms": waits[-1], "min_ms": waits[0], "delay_s": delay}
-
-
-def idle(program: Program) -> dict[str, Any]:
-    """The share of one core that an idle worker takes, its processes' and threads' time together."""
-    seconds: float = program.arguments.seconds
-    with Workers(program, 1) as workers:
-        workers.board.open_gate()
-        program.enqueue(0)
-        workers.wait(lambda: workers.board.stamp_of(0) > 0, "did not run the first job")
-        time.sleep(3.0)
-        before, begun = _cpu_seconds(workers.processes[0].pid), time.monotonic()
-        time.sleep(seconds)
-        used, passed = _cpu_seconds(workers.processes[0].pid) - before, time.monotonic() - begun
-    return {"cpu_percent": 100 * used / passed, "seconds": passed}
-
-
 def _cpu_seconds(pid: int) -> float:
     """Of a process and its children, by the kernel's nanosecond counters. Linux alone has them; elsewhere 0.0."""
     total = 0.0
@@ -289,80 +185,63 @@ def _cpu_seconds(pid: int) -> float:
     return total
 
 
-SHAPES = {"drain": drain, "enqueue": enqueue, "bulk": bulk, "latency": latency, "lateness": lateness, "idle": idle}
-
-
-def _parse(description: str) -> argparse.Namespace:
+def _parse(description: str, shapes: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("shape", choices=[*SHAPES, "work"])
+    parser.add_argument("shape", choices=[*shapes, "fill", "work", "send"])
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder for this run")
+    parser.add_argument("--store", required=True, help="the SQLite file or the Postgres database of this run")
+    parser.add_argument("--prepared", action="store_true", help="the store was laid already, by `fill`")
     parser.add_argument("--kind", default="coroutine", choices=("coroutine", "thread"))
     parser.add_argument("--variant", default="", help="a setting that only this program knows")
     parser.add_argument("--jobs", type=int, default=1000, help="jobs, or samples for latency and lateness")
-    parser.add_argument("--workers", type=int, default=1, help="worker processes for a drain")
+    parser.add_argument("--workers", type=int, default=1, help="worker processes for a drain, senders for commits")
     parser.add_argument("--slots", type=int, default=0, help="jobs at a time in one worker; 0: this program's best")
     parser.add_argument("--delay", type=float, default=3.0)
     parser.add_argument("--seconds", type=float, default=10.0, help="how long an idle worker is watched")
-    parser.add_argument("--finished", type=int, default=0, help="finished jobs in the file beforehand")
-    parser.add_argument("--delayed", type=int, default=0, help="delayed jobs in the file beforehand")
+    parser.add_argument("--finished", type=int, default=0, help="finished jobs that `fill` puts into the store")
+    parser.add_argument("--delayed", type=int, default=0, help="delayed jobs that `fill` puts into the store")
     parser.add_argument("--priority", type=int, default=0, help="the priority of those delayed jobs")
-    parser.add_argument("--template", type=Path, help="a folder to keep and reuse the filled store in")
     return parser.parse_args()
 
 
-def _lay_store(program: Program) -> dict[str, int]:
-    given = program.arguments
-    if not (given.finished or given.delayed):
-        program.prepare()
-        return {}
-    told = given.template / "filled.json" if given.template else None
-    if told is None or not told.exists():
-        program.prepare()
-        filled = program.fill(given.finished, given.delayed, given.priority)
-        if told is None:
-            return filled
-        given.template.mkdir(parents=True, exist_ok=True)
-        _copy_store(program.file, given.template / program.file.name)
-        told.write_text(json.dumps(filled))
-        return filled
-    _copy_store(given.template / program.file.name, program.file)
-    return dict(json.loads(told.read_text()))
-
-
-def _copy_store(source: Path, target: Path) -> None:
-    """By SQLite itself: a file opened and closed by hand would drop the locks of this process's own connections."""
-    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target, timeout=30)) as other:
-        one.backup(other)
-
-
 def main(kind_of_program: type[Program]) -> None:
-    arguments = _parse(sys.modules["__main__"].__doc__ or kind_of_program.name)
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("BENCH_FOLDER", str(arguments.folder))
-    os.environ["BENCH_KIND"] = arguments.kind
-    program = kind_of_program(arguments.folder, arguments)
-    if arguments.shape == "work":
-        program.load()
-        import board
+    # Imported here: it measures programs, and the name of this module is what programs import.
+    from shapes import SHAPES, send_all
 
-        board.join_if_worker()
+    arguments = _parse(sys.modules["__main__"].__doc__ or kind_of_program.name, list(SHAPES))
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    os.environ.update(BENCH_FOLDER=str(arguments.folder), BENCH_STORE=arguments.store, BENCH_KIND=arguments.kind)
+    os.environ.update(BENCH_VARIANT=arguments.variant, BENCH_SLOTS=str(arguments.slots))
+    program = kind_of_program(arguments.folder, arguments)
+    if arguments.shape in ("work", "send"):
+        program.load()
+        join_if_worker()
         Board(arguments.folder / "board").wait_at_gate(int(os.environ["BENCH_SLOT"]))
-        program.work()
+        if arguments.shape == "work":
+            program.work()
+        else:
+            send_all(program, mark)
         return
     if arguments.kind not in program.kinds:
         raise SystemExit(f"{program.name} runs no {arguments.kind} jobs of its own; it has {', '.join(program.kinds)}")
     program.load()
-    filled = _lay_store(program)
-    measured = SHAPES[arguments.shape](program)
+    try:
+        if not arguments.prepared:
+            program.prepare()
+        if arguments.shape == "fill":
+            measured: dict[str, Any] = program.fill(arguments.finished, arguments.delayed, arguments.priority)
+        else:
+            measured = SHAPES[arguments.shape](program)
+    finally:
+        program.close()
     answer = {
         "program": program.name,
         "shape": arguments.shape,
         "kind": arguments.kind,
         "workers": arguments.workers,
         "jobs": arguments.jobs,
-        "filled": filled,
         "python": sys.version.split()[0],
-        "sqlite": sqlite3.sqlite_version,
+        **program.store.version(),
         **program.details(),
         **measured,
     }

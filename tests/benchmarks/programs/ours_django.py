@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ours
 from django_program import DjangoProgram
 from measuring import main
@@ -9,6 +11,7 @@ from measuring import main
 
 class Django(DjangoProgram):
     name = "tinyjobs (Django tasks)"
+    shapes = (*DjangoProgram.shapes, "commits")
     apps = ("tinyjobs",)
     backend = "tinyjobs.TinyJobsBackend"
     distribution = "tinyjobs"
@@ -16,6 +19,11 @@ class Django(DjangoProgram):
     open_jobs = "status = 'queued'"
     finished_job = "status = 'success'"
     attached = ((ours.EXECUTIONS, "job_id"),)
+
+    def options(self) -> dict[str, Any]:
+        if not self.on_postgres:
+            return {}
+        return {"database": "default", **({"notify": False} if self.arguments.variant == "silent" else {})}
 
     def enqueue_many(self, indexes: range) -> None:
         self.stamp.enqueue_many([(index,) for index in indexes])
@@ -30,7 +38,7 @@ class Django(DjangoProgram):
 
     def unfinished(self) -> bool:
         with self.reading() as connection:
-            return ours.unfinished(connection)
+            return ours.unfinished(self.store, connection)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ours
+from django_program import PRIORITIES
 from facade_program import FacadeProgram
-from filling import copy_row, ids_like
-from measuring import Workers, main
+from measuring import main
 
 
 class Facade(FacadeProgram):
@@ -26,22 +26,26 @@ class Facade(FacadeProgram):
         return ["worker", "--app", "facade_tasks:app", *([flag, str(slots)] if slots else [])]
 
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
-        self.noop.enqueue()
-        with Workers(self, 1) as workers:
-            workers.board.open_gate()
-            workers.wait(lambda: workers.board.count() >= 1 and not self.unfinished(), "did not run the sample job")
-        later = self.noop.with_options(delay=9e6, priority=priority).enqueue()
+        done = self.noop.enqueue().id
+        self.run_one_noop()
+        later = self.noop.with_options(delay=9e6, priority=priority).enqueue().id
+        spread = {"priority": f"priority + mod(n, {PRIORITIES})"} if self.on_postgres else {}
         with self.reading() as connection:
-            (done,) = connection.execute(f"SELECT id FROM {ours.JOBS} WHERE status = 'success'").fetchone()
-            ids = ids_like(done, finished)
-            copy_row(connection, ours.JOBS, "id", done, ids)
-            copy_row(connection, ours.EXECUTIONS, "job_id", done, ids)
-            copy_row(connection, ours.JOBS, "id", later.id, ids_like(later.id, delayed))
+            done = self.store.sample(connection, ours.JOBS, "id", done)
+            ids = self.store.copy(connection, ours.JOBS, "id", done, finished)
+            self.store.copy_for(connection, ours.EXECUTIONS, "job_id", done, ids)
+            later = self.store.sample(connection, ours.JOBS, "id", later)
+            self.store.copy(connection, ours.JOBS, "id", later, delayed, spread)
         return {"finished": finished, "delayed": delayed, "priority": priority}
 
     def unfinished(self) -> bool:
         with self.reading() as connection:
-            return ours.unfinished(connection)
+            return ours.unfinished(self.store, connection)
+
+    def finished(self) -> int | None:
+        with self.reading() as connection:
+            query = f"SELECT count(*) FROM {ours.JOBS} WHERE status = 'success'"
+            return int(connection.execute(query).fetchone()[0])
 
 
 if __name__ == "__main__":

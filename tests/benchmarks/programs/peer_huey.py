@@ -6,13 +6,11 @@ worker threads.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from filling import copy_row, ids_like
 from measuring import Program, main
 
 
@@ -23,7 +21,6 @@ class Huey(Program):
     stop_signal = signal.SIGINT
 
     def load(self) -> None:
-        os.environ["BENCH_VARIANT"] = self.arguments.variant
         import huey_tasks
 
         self.tasks = huey_tasks
@@ -52,7 +49,7 @@ class Huey(Program):
         huey.storage.add_to_schedule(huey.serialize_task(self.tasks.noop.s()), due)
         with self.reading() as connection:
             (sample,) = connection.execute("SELECT id FROM schedule").fetchone()
-            copy_row(connection, "schedule", "id", sample, ids_like(sample, delayed))
+            self.store.copy(connection, "schedule", "id", sample, delayed)
         return {"finished": 0, "delayed": delayed, "priority": 0}
 
     def work(self) -> None:
@@ -65,6 +62,9 @@ class Huey(Program):
     def unfinished(self) -> bool:
         with self.reading() as connection:
             return connection.execute("SELECT 1 FROM task LIMIT 1").fetchone() is not None
+
+    def finished(self) -> int | None:
+        return None
 
     def details(self) -> dict[str, Any]:
         from importlib.metadata import version

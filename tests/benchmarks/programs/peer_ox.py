@@ -1,4 +1,4 @@
-"""django-ox on SQLite with its `ox_worker` command; its slots are threads."""
+"""django-ox with its `ox_worker` command; its slots are threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""django-tasks-db on SQLite with its `db_worker` command, which runs one job at a time. It has no bulk call."""
+"""django-tasks-db with its `db_worker` command, which runs one job at a time. It has no bulk call."""
 
 from __future__ import annotations
 

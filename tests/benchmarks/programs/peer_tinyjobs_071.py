@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from facade_program import FacadeProgram
-from filling import copy_row, ids_like
-from measuring import Workers, main
+from measuring import main
+from store import ids_like
 
 
 class PublicTinyJobs(FacadeProgram):
@@ -42,18 +42,21 @@ class PublicTinyJobs(FacadeProgram):
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         self.app.counts()
         self.noop.enqueue()
-        with Workers(self, 1) as workers:
-            workers.board.open_gate()
-            workers.wait(lambda: workers.board.count() >= 1 and not self.unfinished(), "did not run the sample job")
+        self.run_one_noop()
         self.noop.with_options(delay=9e6, priority=priority).enqueue()
         with self.reading() as connection:
             (done,) = connection.execute("SELECT id FROM jobs WHERE status = 'success'").fetchone()
             (later,) = connection.execute("SELECT id FROM jobs WHERE status = 'queued'").fetchone()
-            ids = ids_like(done, finished)
-            copy_row(connection, "jobs", "id", done, ids)
-            copy_row(connection, "executions", "job_id", done, ids)
-            copy_row(connection, "jobs", "id", later, ids_like("f" + later[1:], delayed))
+            ids = self.store.copy(connection, "jobs", "id", done, finished)
+            self.store.copy_for(connection, "executions", "job_id", done, ids)
+            # Its ids carry no time, and those of the first digits could meet the finished ones'.
+            self.store.copy_for(connection, "jobs", "id", later, ids_like("f" + later[1:], delayed))
         return {"finished": finished, "delayed": delayed, "priority": priority}
+
+    def finished(self) -> int | None:
+        with self.reading() as connection:
+            query = "SELECT count(*) FROM jobs WHERE status = 'success'"
+            return int(connection.execute(query).fetchone()[0])
 
     def unfinished(self) -> bool:
         with self.reading() as connection:

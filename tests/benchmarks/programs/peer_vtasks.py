@@ -1,4 +1,4 @@
-"""django-vtasks with its database backend on SQLite and its `runworker` command.
+"""django-vtasks with its database backend and its `runworker` command.
 
 It deletes a job's row when the job ends, so no finished jobs stand in its way.
 """
