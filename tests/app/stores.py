@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tinyjobs.backends.base import Backend, Capabilities
@@ -32,10 +33,10 @@ class LoopOnly:
     def inline(self) -> Backend:
         raise UnsupportedCapabilityError("no synchronous client")
 
-    def nudge(self) -> None:
+    def nudge(self, queues: Collection[str] = ()) -> None:
         pass
 
-    async def wait_for_jobs(self, timeout: float) -> bool:
+    async def wait_for_jobs(self, timeout: float, queues: Sequence[str] = ()) -> bool:
         raise UnsupportedCapabilityError("no wake-ups")
 
     def __getattr__(self, name: str) -> Any:
@@ -59,6 +60,23 @@ class LoopBound(LoopOnly):
     """Its connections belong to one loop: a verb from any other is an error, as with a real pool."""
 
     capabilities = Capabilities(dedup=True, loop_bound=True)
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.apart_ones: list[LoopBound] = []
+
+    def apart(self) -> "LoopBound":
+        other = _LoopBoundApart(self.clock)
+        other._real = self._real
+        self.apart_ones.append(other)
+        return other
+
+
+class _LoopBoundApart(LoopBound):
+    """The same store on another loop. What it shares is not its to close."""
+
+    async def close(self) -> None:
+        self.calls.append("close")
 
 
 class Meagre(LoopOnly):

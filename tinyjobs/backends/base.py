@@ -121,15 +121,23 @@ class Backend(Protocol):
         """Give up waiting for locks or connections by `deadline` (the clock's monotonic seconds); None: as usual."""
         ...
 
-    async def wait_for_jobs(self, timeout: float) -> bool:
-        """Wait until something may have become ready, at most `timeout` seconds of real time; False: timed out.
+    async def wait_for_jobs(self, timeout: float, queues: Sequence[str] = ()) -> bool:
+        """Wait until a job of `queues` (none named: of any) may have been added; False: nothing in `timeout` seconds.
 
-        A hint: polling stays the truth. May raise `UnsupportedCapabilityError`; the worker then only polls.
+        The time is real time. A hint: polling stays the truth, and it may come for nothing. May raise
+        `UnsupportedCapabilityError`; the worker then only polls.
         """
         ...
 
-    def nudge(self) -> None:
-        """Tell waiters in this process that a job was added. Callable from any thread."""
+    def can_wake(self) -> bool:
+        """Whether every job that is sent is told to `wait_for_jobs`, as far as is known at this moment.
+
+        An idle worker then looks more rarely. False where that is not known for sure.
+        """
+        ...
+
+    def nudge(self, queues: Collection[str] = ()) -> None:
+        """Tell waiters in this process that jobs of `queues` (none named: of any) were added. From any thread."""
         ...
 
     async def claim_job(self, job_id: str, *, worker_id: str, lease: float) -> Job | None:
@@ -257,11 +265,15 @@ class BaseBackend(ABC):
     def hurry(self, deadline: float | None) -> None:
         """Nothing to hurry by default."""
 
-    async def wait_for_jobs(self, timeout: float) -> bool:
+    async def wait_for_jobs(self, timeout: float, queues: Sequence[str] = ()) -> bool:
         """No wake-ups by default: the worker polls."""
         raise _unsupported(self, "wake-ups")
 
-    def nudge(self) -> None:
+    def can_wake(self) -> bool:
+        """Not to be relied on by default."""
+        return False
+
+    def nudge(self, queues: Collection[str] = ()) -> None:
         """Nobody to wake by default."""
 
     @abstractmethod

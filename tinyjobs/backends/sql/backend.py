@@ -60,7 +60,8 @@ class SqlBackend(BaseBackend):
     async def enqueue(self, job: Job) -> Job:
         """One statement, unless its key is held."""
         kept = await self._write(produce.enqueue, job, self.time.now())
-        self.nudge()
+        if not kept.existing:
+            await self._added((kept.queue,))
         return kept
 
     async def enqueue_many(self, jobs: Sequence[Job]) -> list[Job]:
@@ -68,7 +69,8 @@ class SqlBackend(BaseBackend):
         if not jobs:
             return []
         kept = await self._write(produce.enqueue_many, jobs, self.time.now())
-        self.nudge()
+        if queues := {job.queue for job in kept if not job.existing}:
+            await self._added(queues)
         return kept
 
     async def holder(self, key: str) -> Job | None:
@@ -123,7 +125,8 @@ class SqlBackend(BaseBackend):
     async def requeue(self, job_id: str) -> bool:
         """One statement."""
         requeued = await self._write(control.requeue, job_id, self.time.now())
-        self.nudge()
+        if requeued:
+            await self._added()
         return requeued
 
     async def get(self, job_id: str) -> Job | None:
@@ -158,8 +161,13 @@ class SqlBackend(BaseBackend):
         fired = await self._write(
             firing.fire, name, expected=expected, next_run_at=next_run_at, jobs=jobs, now=self.time.now()
         )
-        self.nudge()
+        if fired:
+            await self._added({job.queue for job in fired})
         return fired
+
+    async def _added(self, queues: Collection[str] = ()) -> None:
+        """Jobs of these queues (none named: of any) were written: tell of them. Here, those in this process."""
+        self.nudge(queues)
 
     async def _record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded:
         dialect, time = self.dialect, self.time

@@ -7,7 +7,7 @@ caller's thread.
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, Self, cast
 
@@ -19,7 +19,8 @@ from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.backends.sqlite.connection import SqliteConnection, SqliteSettings, library_version
 from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check_path, file_of, is_in_memory, parse_url
 from tinyjobs.backends.sqlite.runners import OneConnection, StoreThread, ThreadConnections
-from tinyjobs.backends.sqlite.watch import FileWatch, Waiter, Waiters
+from tinyjobs.backends.sqlite.watch import FileWatch
+from tinyjobs.backends.waiters import Waiter, Waiters
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.errors import ConfigurationError, DataRefusedError, StoreBusyError
 from tinyjobs.core.job import ClaimRequest, Recorded
@@ -112,16 +113,16 @@ class SQLiteBackend(SqlBackend):
         if self._inline is not self._runner:
             await self._inline.close()
 
-    def nudge(self) -> None:
+    def nudge(self, queues: Collection[str] = ()) -> None:
         """Wake the workers of this process that wait on this store."""
-        self._waiters.nudge()
+        self._waiters.nudge(queues)
 
-    async def wait_for_jobs(self, timeout: float) -> bool:
+    async def wait_for_jobs(self, timeout: float, queues: Sequence[str] = ()) -> bool:
         """Wait for a nudge, or for a commit of somebody else's; a commit of our own wakes nobody.
 
         What happened since the same task waited last counts as well.
         """
-        waiter = self._waiters.mine()
+        waiter = self._waiters.mine(queues)
         if self.in_memory:
             return await self._told(waiter, timeout)
         watch = self._watches.get(waiter.loop) or self._open_watch(waiter.loop)
@@ -134,8 +135,12 @@ class SQLiteBackend(SqlBackend):
     def _open_watch(self, loop: asyncio.AbstractEventLoop) -> FileWatch:
         for other in [other for other in self._watches if other.is_closed()]:
             self._watches.pop(other).close()
-        watch = self._watches[loop] = FileWatch(file_of(self.path), partial(self._waiters.hint, loop))
+        watch = self._watches[loop] = FileWatch(file_of(self.path), partial(self._hint, loop))
         return watch
+
+    def _hint(self, loop: asyncio.AbstractEventLoop) -> None:
+        for waiter in self._waiters.on(loop):
+            waiter.hint()
 
     async def _told(self, waiter: Waiter, timeout: float) -> bool:
         ends = waiter.loop.time() + timeout

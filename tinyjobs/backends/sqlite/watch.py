@@ -9,8 +9,6 @@ import asyncio
 import logging
 import os
 import secrets
-import threading
-import weakref
 from collections.abc import Callable
 
 from tinyjobs.backends.sqlite.inotify import Inotify
@@ -18,87 +16,6 @@ from tinyjobs.backends.sqlite.inotify import Inotify
 logger = logging.getLogger("tinyjobs.sqlite")
 
 _GLANCE = 0.015
-
-
-class Waiter:
-    """Whoever waits for jobs, kept from one wait to the next, so that nothing told in between is lost.
-
-    `is_nudged`: a job was added in this process. `is_hinted`: the file may have changed. `version` is the store's
-    change counter as this waiter last saw it.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.is_nudged = False
-        self.is_hinted = False
-        self.version = -1
-        self._future: asyncio.Future[None] | None = None
-
-    def nudge(self) -> None:
-        """Tell it of a job. Callable from any thread."""
-        if not self.is_nudged:
-            self.is_nudged = True
-            try:
-                self.loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:
-                # Its loop has ended; nobody waits there any more.
-                return
-
-    def hint(self) -> None:
-        """Tell it of a change of the file. On its own loop only."""
-        self.is_hinted = True
-        self._wake()
-
-    async def wait(self, seconds: float) -> None:
-        """Return when it was told something, or after that time."""
-        if self.is_nudged or self.is_hinted:
-            return
-        self._future = self.loop.create_future()
-        timer = self.loop.call_later(seconds, self._wake)
-        try:
-            await self._future
-        finally:
-            timer.cancel()
-            self._future = None
-
-    def _wake(self) -> None:
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
-
-
-class Waiters:
-    """Those in this process who wait for jobs, one for each asyncio task that does. Safe from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiters: weakref.WeakKeyDictionary[asyncio.Task[object], Waiter] = weakref.WeakKeyDictionary()
-
-    def mine(self) -> Waiter:
-        """The waiter of the running task."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("waiting for jobs needs an asyncio task")
-        with self._lock:
-            waiter = self._waiters.get(task)
-            if waiter is None:
-                waiter = self._waiters[task] = Waiter(task.get_loop())
-            return waiter
-
-    def nudge(self) -> None:
-        """Tell everybody of a job."""
-        if not self._waiters:
-            return
-        with self._lock:
-            waiters = list(self._waiters.values())
-        for waiter in waiters:
-            waiter.nudge()
-
-    def hint(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell everybody on that loop, which is the running one, of a change of the file."""
-        with self._lock:
-            waiters = [waiter for waiter in self._waiters.values() if waiter.loop is loop]
-        for waiter in waiters:
-            waiter.hint()
 
 
 class FileWatch:
