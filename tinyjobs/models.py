@@ -114,7 +114,11 @@ class Execution(models.Model):
 
 
 class Schedule(models.Model):
-    """A row of `tinyjobs_schedules`: where a schedule stands."""
+    """A row of `tinyjobs_schedules`: a rule that makes jobs, and where it stands. `payload` is encoded by `codec`.
+
+    `source` is `code` for what the code and the settings declare, `data` for what was made at run time; `error` tells
+    why the latter has stopped itself. A paused schedule stands at a `next_run_at` that never comes.
+    """
 
     name = models.CharField(primary_key=True, max_length=255)
     cron = models.TextField()
@@ -122,6 +126,16 @@ class Schedule(models.Model):
     next_run_at = models.FloatField()
     last_run_at = models.FloatField(null=True)
     last_job_id = models.CharField(max_length=36, null=True)
+    task = models.CharField(max_length=255)
+    payload = models.BinaryField(null=True)
+    codec = models.CharField(max_length=32, db_default="json")
+    queue = models.CharField(max_length=255, null=True)
+    priority = models.IntegerField(null=True)
+    misfire = models.CharField(max_length=16, db_default="skip")
+    overlap = models.BooleanField(db_default=False)
+    source = models.CharField(max_length=16, db_default="code")
+    error = models.TextField(null=True)
+    skips = models.IntegerField(db_default=0)
 
     class Meta:
         db_table = "tinyjobs_schedules"

@@ -282,14 +282,30 @@ class TemplateStore(BaseBackend):
         with self.data.lock:
             for state in states:
                 known = self.data.schedules.get(state.name)
-                if known is None:
-                    self.data.schedules[state.name] = state
-                elif (known.cron, known.timezone) != (state.cron, state.timezone):
-                    changed = replace(state, last_run_at=known.last_run_at, last_job_id=known.last_job_id)
-                    self.data.schedules[state.name] = changed
+                if known is not None:
+                    state = replace(
+                        state, last_run_at=known.last_run_at, last_job_id=known.last_job_id, skips=known.skips
+                    )
+                    if (known.cron, known.timezone, known.error) == (state.cron, state.timezone, None):
+                        state = replace(state, next_run_at=known.next_run_at)
+                self.data.schedules[state.name] = state
+
+    async def save_schedule(self, state: ScheduleState) -> bool:
+        """What the code declares stays as it is."""
+        with self.data.lock:
+            known = self.data.schedules.get(state.name)
+            if known is not None and known.source == "code":
+                return False
+            await self.register_schedules([replace(state, source="data")])
+            return True
+
+    async def delete_schedule(self, name: str) -> bool:
+        """Its jobs stay."""
+        with self.data.lock:
+            return self.data.schedules.pop(name, None) is not None
 
     async def fire_schedule(
-        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job]
+        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job], error: str | None = None
     ) -> list[Job] | None:
         """The jobs first: when they are refused, the schedule has not moved."""
         with self.data.lock:
@@ -297,9 +313,10 @@ class TemplateStore(BaseBackend):
             if state is None or state.next_run_at != expected:
                 return None
             kept = await self.enqueue_many(jobs)
-            state = replace(state, next_run_at=next_run_at)
-            if kept:
-                state = replace(state, last_run_at=self.clock.now(), last_job_id=kept[-1].id)
+            made = [job for job in kept if not job.existing]
+            state = replace(state, next_run_at=next_run_at, error=error, skips=state.skips + len(kept) - len(made))
+            if made:
+                state = replace(state, last_run_at=self.clock.now(), last_job_id=made[-1].id)
             self.data.schedules[name] = state
             return kept
 

@@ -343,6 +343,24 @@ class FiresWhateverItReads(Faulty):
         return fired
 
 
+class SavesOverTheCode(Faulty):
+    found_by = ("test_what_the_code_declares_is_not_saved_over",)
+
+    async def save_schedule(self, state: ScheduleState) -> bool:
+        await self.register_schedules([replace(state, source="data")])
+        return True
+
+
+class CountsNoSkips(Faulty):
+    found_by = ("test_a_firing_that_meets_its_last_job",)
+
+    async def fire_schedule(self, name: str, **values: Any) -> list[Job] | None:
+        fired: list[Job] | None = await super().fire_schedule(name, **values)
+        if name in self.data.schedules:
+            self.data.schedules[name] = replace(self.data.schedules[name], skips=0)
+        return fired
+
+
 class ListsPayloads(Faulty):
     found_by = ("test_large_columns_stay_in_the_store",)
 

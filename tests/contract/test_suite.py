@@ -24,6 +24,8 @@ class PlainStore(TemplateStore):
     inline = BaseBackend.inline
     schedules = BaseBackend.schedules
     register_schedules = BaseBackend.register_schedules
+    save_schedule = BaseBackend.save_schedule
+    delete_schedule = BaseBackend.delete_schedule
     fire_schedule = BaseBackend.fire_schedule
 
 
@@ -76,6 +78,8 @@ def test_defaults_refuse_what_a_store_does_not_keep():
     finish(store.register_schedules([]))
     for call in (
         store.register_schedules([state]),
+        store.save_schedule(state),
+        store.delete_schedule("n"),
         store.fire_schedule("n", expected=1.0, next_run_at=2.0, jobs=[]),
         store.wait_for_jobs(1.0),
     ):

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,6 +101,9 @@ COSTS: dict[str, tuple[Verb, int, int]] = {
     "schedules": (lambda face, on: face.schedules(), 1, 0),
     "register_schedules": (lambda face, on: face.register_schedules([STATE]), 1, 1),
     "register_schedules, none": (lambda face, on: face.register_schedules([]), 0, 0),
+    "save_schedule": (lambda face, on: face.save_schedule(replace(STATE, name="mine")), 1, 0),
+    "delete_schedule": (lambda face, on: face.delete_schedule("nightly"), 1, 0),
+    "present": (lambda face, on: face.present(), 0, 0),
     "fire_schedule": (
         lambda face, on: face.fire_schedule("nightly", expected=5.0, next_run_at=6.0, jobs=[on.new()]),
         3,
@@ -111,7 +115,7 @@ COSTS: dict[str, tuple[Verb, int, int]] = {
         1,
     ),
 }
-FREE = {"enqueue_many, none", "heartbeat of none", "register_schedules, none"}
+FREE = {"present", "enqueue_many, none", "heartbeat of none", "register_schedules, none"}
 #: What the older form of the claim costs beyond the one statement: pick, take and read instead.
 OLDER_CLAIM = {"claim, all it asked for": 2, "claim, known that none is due": 2, "claim, fewer than it asked for": 2}
 OLDER_CLAIM |= {"claim with room": 2, "record two, claim one": 2}

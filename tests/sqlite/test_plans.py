@@ -57,7 +57,17 @@ MEANT = {
     "record_success_jobs": {KEY},
     "requeue": {KEY},
 }
-ELSEWHERE = {"executions", "meta", "meta_add", "schedule_advance", "schedule_fired", "schedule_register", "schedules"}
+ELSEWHERE = {
+    "executions",
+    "meta",
+    "meta_add",
+    "schedule_advance",
+    "schedule_delete",
+    "schedule_fired",
+    "schedule_register",
+    "schedule_skipped",
+    "schedules",
+}
 ELSEWHERE |= {"encoding", "insert", "public_layout", "tables"}
 #: Those that walk a partial index from one end to the other, because every live row of its kind counts or is asked.
 MAY_SCAN = {"counts", "queue_stats", "queued_tasks", "list_queued", "list_held", "next_due"}

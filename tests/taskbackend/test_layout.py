@@ -26,6 +26,7 @@ AFFINITY = {
     models.TextField: "TEXT",
     models.FloatField: "REAL",
     models.IntegerField: "INTEGER",
+    models.BooleanField: "INTEGER",
     models.BinaryField: "BLOB",
     models.ForeignKey: "TEXT",
 }

@@ -162,7 +162,12 @@ class Stats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleState:
-    """A schedule as the store keeps it. `next_run_at` is what firing compares and swaps."""
+    """A schedule as the store keeps it. `next_run_at` is what firing compares and swaps.
+
+    `payload` holds the arguments, encoded by `codec` (None: there are none); `queue` and `priority` are None where
+    those of the task hold. `source` is "code" for what is declared there, "data" for what was made at run time.
+    `error` tells why the schedule stopped itself. `skips` counts firings that found their last job still active.
+    """
 
     name: str
     cron: str
@@ -170,3 +175,27 @@ class ScheduleState:
     next_run_at: float
     last_run_at: float | None = None
     last_job_id: str | None = None
+    task: str = ""
+    payload: bytes | None = None
+    codec: str = "json"
+    queue: str | None = None
+    priority: int | None = None
+    misfire: str = "skip"
+    overlap: bool = False
+    source: str = "code"
+    error: str | None = None
+    skips: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleMove:
+    """One schedule moved on from `expected` to `next_run_at`, with the jobs of that firing, or an error that stops it.
+
+    Both instants are unix seconds.
+    """
+
+    name: str
+    expected: float
+    next_run_at: float
+    jobs: Sequence[Job] = ()
+    error: str | None = None

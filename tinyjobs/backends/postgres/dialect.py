@@ -14,7 +14,7 @@ from tinyjobs.backends.sql.connection import Connection, Row
 from tinyjobs.backends.sql.rows import pack_outcomes
 from tinyjobs.backends.sql.statements import Statement, Statements
 from tinyjobs.backends.sql.time import Now, StoreTime
-from tinyjobs.core.job import Claimed, ClaimRequest, Job, Recorded
+from tinyjobs.core.job import Claimed, ClaimRequest, Job, Recorded, ScheduleMove
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import Outcome
 
@@ -100,6 +100,17 @@ class PostgresDialect:
         """One read."""
         ((present,),) = await connection.fetch(self["present"], [time.now()])
         return float(present)
+
+    async def advance(self, connection: Connection, moves: Sequence[ScheduleMove]) -> list[bool]:
+        """One statement. Of several, those in somebody else's hands are left to them; a single one is waited for."""
+        if len(moves) == 1:
+            (move,) = moves
+            row = [move.next_run_at, move.error, move.name, move.expected]
+            return [bool(await connection.execute(self["schedule_advance"], row))]
+        rows = [(move.name, move.expected, move.next_run_at, move.error) for move in moves]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        moved = {name for (name,) in await connection.fetch(self["schedule_advance_many"], columns)}
+        return [move.name in moved for move in moves]
 
     async def _turn(
         self, connection: Connection, outcomes: Sequence[Outcome], request: ClaimRequest | None, time: StoreTime

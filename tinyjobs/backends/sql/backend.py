@@ -17,7 +17,18 @@ from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.backends.sql.time import StoreTime
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.errors import DataRefusedError
-from tinyjobs.core.job import Claimed, ClaimRequest, Execution, Held, Job, Page, Recorded, ScheduleState, Stats
+from tinyjobs.core.job import (
+    Claimed,
+    ClaimRequest,
+    Execution,
+    Held,
+    Job,
+    Page,
+    Recorded,
+    ScheduleMove,
+    ScheduleState,
+    Stats,
+)
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import Outcome
 
@@ -145,6 +156,13 @@ class SqlBackend(BaseBackend):
         """Five reads."""
         return await self._read(control.stats, self.time)
 
+    async def present(self) -> float:
+        """One read where a server's clock decides; else the app's own."""
+        if (told := self.time.now()) is not None:
+            return told
+        dialect, time = self.dialect, self.time
+        return await self._runner.run(lambda connection: dialect.present(connection, time), write=False)
+
     async def schedules(self) -> list[ScheduleState]:
         """One read."""
         return await self._read(firing.schedules)
@@ -154,15 +172,28 @@ class SqlBackend(BaseBackend):
         if states:
             await self._write(firing.register, states)
 
+    async def save_schedule(self, state: ScheduleState) -> bool:
+        """One statement."""
+        return await self._write(firing.save, state)
+
+    async def delete_schedule(self, name: str) -> bool:
+        """One statement."""
+        return await self._write(firing.delete, name)
+
     async def fire_schedule(
-        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job]
+        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job], error: str | None = None
     ) -> list[Job] | None:
         """One transaction."""
-        fired = await self._write(
-            firing.fire, name, expected=expected, next_run_at=next_run_at, jobs=jobs, now=self.time.now()
-        )
-        if fired:
-            await self._added({job.queue for job in fired})
+        move = ScheduleMove(name=name, expected=expected, next_run_at=next_run_at, jobs=jobs, error=error)
+        return (await self.fire_schedules([move]))[0]
+
+    async def fire_schedules(self, moves: Sequence[ScheduleMove]) -> list[list[Job] | None]:
+        """One transaction for all of them."""
+        if not moves:
+            return []
+        fired = await self._write(firing.fire, moves, self.time.now())
+        if queues := {job.queue for jobs in fired for job in jobs or ()}:
+            await self._added(queues)
         return fired
 
     async def _added(self, queues: Collection[str] = ()) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.statements import Statement, Statements
 from tinyjobs.backends.sql.time import Now, StoreTime
-from tinyjobs.core.job import ClaimRequest, Job, Recorded
+from tinyjobs.core.job import ClaimRequest, Job, Recorded, ScheduleMove
 from tinyjobs.core.transitions import Outcome
 
 
@@ -55,4 +55,11 @@ class Dialect(Protocol):
 
     async def present(self, connection: Connection, time: StoreTime) -> float:
         """The instant it is by the clock that decides."""
+        ...
+
+    async def advance(self, connection: Connection, moves: Sequence[ScheduleMove]) -> list[bool]:
+        """Move the schedules that still stand where they are expected; which those were. In the caller's transaction.
+
+        Of several, one that somebody else is just moving need not be waited for.
+        """
         ...

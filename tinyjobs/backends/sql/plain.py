@@ -8,7 +8,7 @@ from tinyjobs.backends.sql.record import record
 from tinyjobs.backends.sql.rows import insert_row
 from tinyjobs.backends.sql.statements import Statement, Statements
 from tinyjobs.backends.sql.time import Now, StoreTime
-from tinyjobs.core.job import ClaimRequest, Job, Recorded
+from tinyjobs.core.job import ClaimRequest, Job, Recorded, ScheduleMove
 from tinyjobs.core.transitions import Outcome
 
 
@@ -64,3 +64,11 @@ class PlainDialect:
     async def present(self, connection: Connection, time: StoreTime) -> float:
         """The app's clock, without a question."""
         return time.told()
+
+    async def advance(self, connection: Connection, moves: Sequence[ScheduleMove]) -> list[bool]:
+        """A statement for each."""
+        statement = self.statements["schedule_advance"]
+        return [
+            bool(await connection.execute(statement, [move.next_run_at, move.error, move.name, move.expected]))
+            for move in moves
+        ]

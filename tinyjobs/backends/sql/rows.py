@@ -169,7 +169,40 @@ def running_execution(job: Job) -> Execution:
 def schedule_from_row(row: Sequence[Any]) -> ScheduleState:
     """A schedule's state from a row in the order of its fields."""
     return ScheduleState(
-        name=row[0], cron=row[1], timezone=row[2], next_run_at=row[3], last_run_at=row[4], last_job_id=row[5]
+        name=row[0],
+        cron=row[1],
+        timezone=row[2],
+        next_run_at=row[3],
+        last_run_at=row[4],
+        last_job_id=row[5],
+        task=row[6],
+        payload=_bytes(row[7]),
+        codec=row[8],
+        queue=row[9],
+        priority=row[10],
+        misfire=row[11],
+        overlap=bool(row[12]),
+        source=row[13],
+        error=row[14],
+        skips=row[15],
+    )
+
+
+def schedule_row(state: ScheduleState) -> tuple[Any, ...]:
+    """The parameters of `schedule_register`: what is declared of a schedule."""
+    return (
+        state.name,
+        state.cron,
+        state.timezone,
+        state.next_run_at,
+        state.task,
+        state.payload,
+        state.codec,
+        state.queue,
+        state.priority,
+        state.misfire,
+        state.overlap,
+        state.source,
     )
 
 

@@ -2,11 +2,22 @@
 
 from dataclasses import replace
 
-from tinyjobs.core.job import ScheduleState
+from tinyjobs.core.job import ScheduleMove, ScheduleState
 from tinyjobs.core.status import JobStatus
 from tinyjobs.testing.contract.case import ContractCase, needs
 
-NIGHTLY = ScheduleState(name="nightly", cron="0 3 * * *", timezone="Europe/Rome", next_run_at=1_700_010_000.25)
+NIGHTLY = ScheduleState(
+    name="nightly",
+    cron="0 3 * * *",
+    timezone="Europe/Rome",
+    next_run_at=1_700_010_000.25,
+    task="shop.tasks.close_day",
+    payload=b'{"args":["\xc3\xa9"]}',
+    queue="reports",
+    priority=-3,
+    misfire="run_all",
+    overlap=True,
+)
 HOURLY = ScheduleState(name="hourly", cron="0 * * * *", timezone="UTC", next_run_at=1_700_003_600.0)
 
 
@@ -43,6 +54,69 @@ class Schedules(ContractCase):
             await self.store.register_schedules([changed])
             expected = replace(changed, last_run_at=stored.last_run_at, last_job_id=stored.last_job_id)
             self.assertEqual(await self.store.schedules(), [expected])
+
+    @needs("schedules")
+    async def test_what_is_declared_changes_without_the_time(self) -> None:
+        """Another task, other arguments or policies: the next time stays, and so does what the schedule did last."""
+        await self.store.register_schedules([NIGHTLY])
+        await self._fire(NIGHTLY, NIGHTLY.next_run_at + 86_400)
+        (stored,) = await self.store.schedules()
+        changes = {"task": "shop.tasks.open_day", "payload": None, "codec": "pickle", "queue": None, "priority": None}
+        for values in (changes, {"misfire": "skip", "overlap": False}):
+            await self.store.register_schedules([replace(NIGHTLY, next_run_at=1.0, **values)])
+            self.assertEqual(await self.store.schedules(), [replace(stored, **values)])
+
+    @needs("schedules")
+    async def test_schedules_kept_as_data(self) -> None:
+        """They are added and changed one by one, by the rules of the others, and deleted."""
+        kept = replace(NIGHTLY, source="data")
+        self.assertTrue(await self.store.save_schedule(kept))
+        self.assertEqual(await self.store.schedules(), [kept])
+        self.assertTrue(await self.store.save_schedule(replace(kept, next_run_at=1.0, priority=7)))
+        self.assertEqual(await self.store.schedules(), [replace(kept, priority=7)])
+        self.assertTrue(await self.store.save_schedule(replace(kept, cron="5 3 * * *", next_run_at=1.0)))
+        self.assertEqual(await self.store.schedules(), [replace(kept, cron="5 3 * * *", next_run_at=1.0)])
+        self.assertTrue(await self.store.delete_schedule("nightly"))
+        self.assertFalse(await self.store.delete_schedule("nightly"))
+        self.assertEqual(await self.store.schedules(), [])
+
+    @needs("schedules")
+    async def test_what_the_code_declares_is_not_saved_over(self) -> None:
+        """A declaration wins over a row of the same name, whoever comes first."""
+        await self.store.register_schedules([NIGHTLY])
+        self.assertFalse(await self.store.save_schedule(replace(NIGHTLY, source="data", priority=9)))
+        self.assertEqual(await self.store.schedules(), [NIGHTLY])
+        hourly = replace(HOURLY, source="data", priority=9)
+        self.assertTrue(await self.store.save_schedule(hourly))
+        await self.store.register_schedules([HOURLY])
+        self.assertEqual(await self.store.schedules(), [HOURLY, NIGHTLY])
+
+    @needs("schedules")
+    async def test_a_schedule_that_stopped_itself(self) -> None:
+        """Its reason is kept until it is moved on or registered again, which then starts it anew."""
+        stopped = 2.0**62
+        for by_hand in (False, True):
+            await self.store.register_schedules([NIGHTLY])
+            moved = await self.store.fire_schedule(
+                "nightly", expected=NIGHTLY.next_run_at, next_run_at=stopped, jobs=[], error="no task of that name"
+            )
+            self.assertEqual(moved, [])
+            (state,) = await self.store.schedules()
+            self.assertEqual((state.next_run_at, state.error), (stopped, "no task of that name"))
+            if by_hand:
+                await self.store.fire_schedule(
+                    "nightly", expected=stopped, next_run_at=NIGHTLY.next_run_at, jobs=[], error=None
+                )
+            else:
+                await self.store.register_schedules([NIGHTLY])
+            self.assertEqual(await self.store.schedules(), [NIGHTLY])
+
+    @needs("schedules")
+    async def test_the_present(self) -> None:
+        """The store tells the instant by which schedules are judged; here the clock it was given decides."""
+        self.assertEqual(await self.store.present(), self.clock.now())
+        self.clock.advance(0.5)
+        self.assertEqual(await self.store.present(), self.clock.now())
 
     @needs("schedules")
     async def test_firing(self) -> None:
@@ -102,7 +176,8 @@ class Schedules(ContractCase):
         fired = await self.store.fire_schedule("nightly", expected=times[1], next_run_at=times[2], jobs=[second])
         assert fired is not None
         self.assertEqual([(job.id, job.existing) for job in fired], [(first.id, True)])
-        self.assertEqual([state.next_run_at for state in await self.store.schedules()], [times[2]])
+        (stored,) = await self.store.schedules()
+        self.assertEqual((stored.next_run_at, stored.last_job_id, stored.skips), (times[2], first.id, 1))
         self.assertEqual(len((await self.store.list(status=JobStatus.QUEUED)).jobs), 1)
 
     @needs("schedules")
@@ -123,6 +198,56 @@ class Schedules(ContractCase):
             self.assertEqual(sorted(job.id for job in await self.take(9)), [job.id for job in fired])
             expected += 60
             self.assertEqual([state.next_run_at for state in await self.store.schedules()], [expected])
+
+    @needs("schedules")
+    async def test_firing_many(self) -> None:
+        """Each as if alone: some with jobs, one without, one that somebody else has moved, one that is not there."""
+        names = ("a", "b", "c", "d")
+        await self.store.register_schedules([replace(HOURLY, name=name) for name in names])
+        jobs = {name: [self.job(), self.job()] for name in "ab"}
+        self.assertEqual(await self.store.fire_schedules([]), [])
+        moves = [
+            ScheduleMove(name="d", expected=1.0, next_run_at=2e9, jobs=[self.job()]),
+            ScheduleMove(name="b", expected=HOURLY.next_run_at, next_run_at=1.8e9, jobs=jobs["b"]),
+            ScheduleMove(name="gone", expected=HOURLY.next_run_at, next_run_at=1.8e9, jobs=[self.job()]),
+            ScheduleMove(name="c", expected=HOURLY.next_run_at, next_run_at=2.0**62, error="cannot be"),
+            ScheduleMove(name="a", expected=HOURLY.next_run_at, next_run_at=1.9e9, jobs=jobs["a"]),
+        ]
+        self.assertEqual(await self.store.fire_schedules(moves), [None, jobs["b"], None, [], jobs["a"]])
+        a, b, c, d = await self.store.schedules()
+        self.assertEqual((a.next_run_at, a.last_run_at, a.last_job_id), (1.9e9, self.clock.now(), jobs["a"][-1].id))
+        self.assertEqual((b.next_run_at, b.last_job_id), (1.8e9, jobs["b"][-1].id))
+        self.assertEqual((c.next_run_at, c.last_job_id, c.error), (2.0**62, None, "cannot be"))
+        self.assertEqual(d, replace(HOURLY, name="d"))
+        self.assertEqual(len((await self.store.list()).jobs), 4)
+
+    @needs("schedules")
+    async def test_racing_to_fire_many(self) -> None:
+        """Schedulers that find the same schedules due share them; each fires once, whoever gets it."""
+        clients = await self.clients()
+        names = [f"n{number:02}" for number in range(24)]
+        await self.store.register_schedules([replace(HOURLY, name=name) for name in names])
+        expected = HOURLY.next_run_at
+        for _ in range(self.rounds):
+            moves = [
+                [
+                    ScheduleMove(name=name, expected=expected, next_run_at=expected + 60, jobs=[self.job()])
+                    for name in (*names[start:], *names[:start])
+                ]
+                for start in (index * 5 for index in range(len(clients)))
+            ]
+            answers = await self.race(
+                *(client.fire_schedules(mine) for client, mine in zip(clients, moves, strict=True))
+            )
+            fired = [
+                move.name
+                for mine, answer in zip(moves, answers, strict=True)
+                for move, jobs in zip(mine, answer, strict=True)
+                if jobs is not None
+            ]
+            self.assertEqual(sorted(fired), names)
+            self.assertEqual(len(await self.take(99)), len(names))
+            expected += 60
 
     @needs("schedules")
     async def test_racing_to_register(self) -> None:

@@ -88,7 +88,17 @@ CREATE TABLE {tables}_schedules (
     timezone text NOT NULL,
     next_run_at double precision NOT NULL,
     last_run_at double precision NULL,
-    last_job_id text COLLATE "C" NULL
+    last_job_id text COLLATE "C" NULL,
+    task text COLLATE "C" NOT NULL,
+    payload bytea NULL,
+    codec text COLLATE "C" NOT NULL DEFAULT 'json',
+    queue text COLLATE "C" NULL,
+    priority integer NULL,
+    misfire text COLLATE "C" NOT NULL DEFAULT 'skip',
+    overlap boolean NOT NULL DEFAULT false,
+    source text COLLATE "C" NOT NULL DEFAULT 'code',
+    error text NULL,
+    skips integer NOT NULL DEFAULT 0
 );
 
 CREATE TABLE {tables}_limits (

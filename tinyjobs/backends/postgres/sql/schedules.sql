@@ -1,1 +1,4 @@
-SELECT name, cron, timezone, next_run_at, last_run_at, last_job_id FROM {tables}_schedules ORDER BY name
+SELECT name, cron, timezone, next_run_at, last_run_at, last_job_id, task, payload, codec, queue, priority, misfire,
+    overlap, source, error, skips
+FROM {tables}_schedules
+ORDER BY name

@@ -79,7 +79,17 @@ CREATE TABLE {prefix}_schedules (
     timezone TEXT NOT NULL,
     next_run_at REAL NOT NULL,
     last_run_at REAL NULL,
-    last_job_id TEXT NULL
+    last_job_id TEXT NULL,
+    task TEXT NOT NULL,
+    payload BLOB NULL,
+    codec TEXT NOT NULL DEFAULT 'json',
+    queue TEXT NULL,
+    priority INTEGER NULL,
+    misfire TEXT NOT NULL DEFAULT 'skip',
+    overlap INTEGER NOT NULL DEFAULT 0,
+    source TEXT NOT NULL DEFAULT 'code',
+    error TEXT NULL,
+    skips INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 CREATE TABLE {prefix}_limits (

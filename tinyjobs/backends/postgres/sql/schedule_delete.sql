@@ -1,0 +1,1 @@
+DELETE FROM {tables}_schedules WHERE name = %s::text

@@ -1,0 +1,1 @@
+UPDATE {prefix}_schedules SET skips = skips + %s WHERE name = %s
