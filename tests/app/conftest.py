@@ -42,10 +42,18 @@ def app(make_app) -> TinyJobs:
     return make_app()
 
 
-@pytest.fixture(params=["file", "memory", "looponly", "loopbound"])
-def any_app(request, make_app, tmp_path) -> TinyJobs:
+@pytest.fixture(
+    params=["file", "memory", "looponly", "loopbound", pytest.param("postgres", marks=pytest.mark.postgres)]
+)
+def any_app(request, tmp_path) -> TinyJobs:
     """One app over each kind of store."""
-    return make_app(f"sqlite:///{tmp_path}/jobs.db" if request.param == "file" else f"{request.param}://")
+    url = f"{request.param}://"
+    if request.param == "file":
+        url = f"sqlite:///{tmp_path}/jobs.db"
+    elif request.param == "postgres":
+        # Asked for before the maker of apps, so that the database goes after the app was closed.
+        url = request.getfixturevalue("postgres_url")
+    return request.getfixturevalue("make_app")(url)
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -48,6 +48,26 @@ def test_plain_and_async_tasks_run_with_their_arguments(any_app, how):
     assert ended[1].result is None
 
 
+def test_a_worker_reaches_a_loop_bound_store_on_its_own_loop(make_app):
+    app = make_app("loopbound://")
+    loops = []
+
+    @app.task(name="sample")
+    async def sample():
+        loops.append(asyncio.get_running_loop())
+
+    sample.enqueue()
+    asyncio.run(app.worker(until_empty=True, handle_signals=False).run())
+    sample.enqueue()
+    app.run_worker(until_empty=True, handle_signals=False)
+    first, second = app.store.apart_ones
+    for store, loop in ((first, loops[0]), (second, loops[1])):
+        assert store.loops == [loop]
+        assert "setup" in store.calls
+        assert store.calls[-1] == "close", "what was opened for the worker is closed with it"
+    assert set(app.store.calls) <= {"setup", "enqueue", "heartbeat"}
+
+
 def test_a_result_over_the_bound_fails_the_job(make_app, how):
     app = make_app(max_result_bytes=10)
 

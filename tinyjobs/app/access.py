@@ -9,8 +9,9 @@ again.
 import asyncio
 import threading
 from asyncio import _get_running_loop
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import Any
 
 from tinyjobs.app.loop import LoopThread, blocking_twin, closed, hopping_twin, with_inline
@@ -34,13 +35,30 @@ class OpenStore:
         except UnsupportedCapabilityError:
             self.inline, has_client = blocking_twin(store, loop), False
         self.awaited = hopping_twin(store, loop, self.inline) if is_loop_bound else store
-        #: For a worker or a drain, which may use the store from a loop and threads of their own.
+        self._has_client = has_client
+        #: For a drain, which may use the store from a loop and threads of its own.
         self.for_engine = self.awaited if has_client or is_loop_bound else with_inline(store, self.inline)
         self.sync_connection = Election(lambda: finish(self.inline.setup()))
         # A store whose client and whose loop's connections are two things has two things to set up.
         is_double = has_client and is_loop_bound
         self.async_connection = Election(lambda: loop.run(store.setup)) if is_double else self.sync_connection
         self.closing = Election(lambda: loop.close(store.close))
+
+    @asynccontextmanager
+    async def for_worker(self) -> AsyncGenerator[Backend]:
+        """The store for a worker on the running event loop: none of its statements goes by way of another loop.
+
+        A store that is bound to a loop gets connections for this one, which are closed with the block.
+        """
+        if not self.store.capabilities.loop_bound:
+            yield self.for_engine
+            return
+        own = self.store.apart()
+        try:
+            await own.setup()
+            yield own if self._has_client else with_inline(own, self.inline)
+        finally:
+            await own.close()
 
 
 class Election:
@@ -143,6 +161,16 @@ class StoreAccess:
             self.reopen()
         return self._async_ready or await self._aconnect()
 
+    async def aconnect_worker(self) -> OpenStore:
+        """Be connected as far as a worker needs it, which brings connections of its own; opens a closed app again."""
+        opened = self.reopen()
+        await self._settled(opened, opened.sync_connection)
+        with self._lock:
+            if opened.is_closed:
+                raise closed()
+            self._sync_ready = opened
+        return opened
+
     def reopen(self) -> OpenStore:
         """The current store, a new one if the app was closed. Not connected by this."""
         with self._lock:
@@ -181,17 +209,20 @@ class StoreAccess:
 
     async def _aconnect(self) -> OpenStore:
         opened = self._opened()
-        try:
-            await opened.async_connection.asettle()
-        except Exception as error:
-            if opened.is_closed:
-                raise closed() from error
-            raise
+        await self._settled(opened, opened.async_connection)
         with self._lock:
             if opened.is_closed:
                 raise closed()
             self._async_ready = opened
         return opened
+
+    async def _settled(self, opened: OpenStore, connection: Election) -> None:
+        try:
+            await connection.asettle()
+        except Exception as error:
+            if opened.is_closed:
+                raise closed() from error
+            raise
 
     def _opened(self) -> OpenStore:
         opened = self._current

@@ -12,7 +12,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack, cast, overload
 
-from tinyjobs.app.access import OpenStore, StoreAccess, refuse_inside_loop
+from tinyjobs.app.access import StoreAccess, refuse_inside_loop
 from tinyjobs.app.producer import Producer, Recipe
 from tinyjobs.app.registry import TaskRegistry
 from tinyjobs.app.settings import AppSettings, refuse_not_built
@@ -171,7 +171,7 @@ class TinyJobs(Steering):
     @property
     def engine(self) -> Engine:
         """What a worker needs of this app."""
-        return self._engine_over(self._access.current)
+        return self._engine_over(self._access.current.for_engine)
 
     def worker(self, **settings: Any) -> Worker:
         """A worker of this app, for `await worker.run()`, which opens a closed app again.
@@ -203,7 +203,7 @@ class TinyJobs(Steering):
             # One loop for all of it, so that what a coroutine task keeps between jobs stays usable.
             with asyncio.Runner() as runner:
                 drain = Drain(
-                    self._engine_over(opened),
+                    self._engine_over(opened.for_engine),
                     run_coroutine=lambda coroutine: runner.run(coroutine, context=copy_context()),
                 )
                 return drain.run(queues=served, limit=limit)
@@ -211,10 +211,10 @@ class TinyJobs(Steering):
             if self._roster.leave(this):
                 self._access.close("await app.aclose()")
 
-    def _engine_over(self, opened: OpenStore) -> Engine:
+    def _engine_over(self, store: Backend) -> Engine:
         settings = self._settings
         return Engine(
-            store=opened.for_engine,
+            store=store,
             catalogue=self._registry,
             codecs=self._codecs,
             clock=settings.clock,

@@ -8,6 +8,7 @@ from tinyjobs.app.access import StoreAccess
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import SerializationError, UnsupportedCapabilityError
+from tinyjobs.core.expiry import expiry_fields, refuse_hopeless
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions
@@ -102,6 +103,7 @@ class Producer:
 
     def _made(self, recipe: Recipe, job_id: str, now: float, payload: bytes) -> Job:
         options, overrides = recipe.options, recipe.overrides
+        expiry = expiry_fields(overrides.expires, options.expires, now)
         job = Job(
             id=job_id,
             task=recipe.task,
@@ -109,11 +111,15 @@ class Producer:
             priority=options.priority if overrides.priority is None else overrides.priority,
             max_attempts=options.max_attempts if overrides.max_attempts is None else overrides.max_attempts,
             run_at=now if overrides.run_at is None else overrides.run_at,
+            # A store with a clock of its own counts from there: this process's may be wrong.
+            delay=0.0 if overrides.run_at is None else overrides.delay,
             created_at=now,
             key=overrides.key,
             codec=overrides.codec or options.codec,
             payload=payload,
+            **expiry,
         )
+        refuse_hopeless(job.run_at, job.expires_at, now, recipe.source)
         self._refuse_beyond_the_store(job, now, recipe.source)
         return job
 

@@ -7,7 +7,8 @@ that job: then it takes effect once everything that runs has ended.
 import threading
 from collections.abc import Callable
 
-from tinyjobs.app.access import OpenStore, StoreAccess
+from tinyjobs.app.access import StoreAccess
+from tinyjobs.backends.base import Backend
 from tinyjobs.core.context import current_job
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.settings import WorkerSettings
@@ -68,20 +69,21 @@ class AppWorker(Worker):
         settings: WorkerSettings,
         access: StoreAccess,
         roster: Roster,
-        engine_over: Callable[[OpenStore], Engine],
+        engine_over: Callable[[Backend], Engine],
     ) -> None:
-        super().__init__(engine_over(access.current), settings)
+        super().__init__(engine_over(access.current.for_engine), settings)
         self._access = access
         self._roster = roster
         self._engine_over = engine_over
 
     async def run(self) -> WorkerReport:
         """See `Worker.run`. Opens a closed app again."""
-        opened = await self._access.aconnect(reopen=True)
-        self.engine = self._engine_over(opened)
+        opened = await self._access.aconnect_worker()
         self._roster.enter(self, self.stop, self.settings.shutdown_timeout)
         try:
-            return await super().run()
+            async with opened.for_worker() as store:
+                self.engine = self._engine_over(store)
+                return await super().run()
         finally:
             if self._roster.leave(self):
                 await self._access.aclose()

@@ -51,8 +51,8 @@ class Job:
     payload: bytes | None = None
     result: bytes | None = None
     existing: bool = False
-    delay: float | None = None
-    expires_in: float | None = None
+    delay: float | None = field(default=None, compare=False)
+    expires_in: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

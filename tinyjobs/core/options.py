@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError, refuse_unknown
+from tinyjobs.core.expiry import Expiry
 
 PRIORITY_RANGE = (-(2**31), 2**31 - 1)
 MAX_ATTEMPTS = 2**31 - 1
@@ -32,8 +33,6 @@ NOT_BUILT = frozenset(
         "timezone",
         "misfire",
         "overlap",
-        "result_ttl",
-        "expires",
         "after",
         "tx",
     }
@@ -49,7 +48,9 @@ class TaskOptions:
     classes or their dotted paths, after which a failed attempt runs again. `retry_backoff`: the wait before that,
     "exponential" (`retry_base`, doubled with every attempt, `retry_max` at most), "fixed" (`retry_base`), or a function
     of the number of the failed attempt, or its path; with `retry_jitter` by chance between half of that and all of it.
-    `codec`: how arguments and result are stored. `store_result`: whether the return value is kept.
+    `codec`: how arguments and result are stored. `store_result`: whether the return value is kept,
+    and `result_ttl` for how long after the end, None for as long as the job. `expires`: a job that has not started so
+    long after its enqueue ends cancelled.
     """
 
     queue: str = "default"
@@ -63,6 +64,8 @@ class TaskOptions:
     retry_jitter: bool = True
     codec: str = "json"
     store_result: bool = False
+    result_ttl: float | None = None
+    expires: float | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], source: str) -> "TaskOptions":
@@ -78,18 +81,23 @@ _TASK_OPTION_NAMES = frozenset(field.name for field in fields(TaskOptions))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What one enqueue overrides. It is kept with the job and holds at every attempt. None: the task's own value."""
+    """What one enqueue overrides. It is kept with the job and holds at every attempt. None: the task's own value.
+
+    `run_at` is an instant; where it came from a `delay`, that stands beside it, in seconds from the enqueue on.
+    """
 
     queue: str | None = None
     priority: int | None = None
     run_at: float | None = None
+    delay: float | None = None
     key: str | None = None
     max_attempts: int | None = None
     codec: str | None = None
+    expires: Expiry | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], source: str, now: float) -> "JobOptions":
-        """Check every override; `delay` (seconds or timedelta) and `run_at` (aware datetime) become one instant."""
+        """Check every override; `delay` (seconds or timedelta) and `run_at` (aware datetime) both give an instant."""
         refuse_not_built(given, source)
         kept = {name: value for name, value in given.items() if value is not None}
         for name in kept.keys() & _TASK_ONLY:
@@ -101,14 +109,14 @@ class JobOptions:
         if "delay" in kept and "run_at" in kept:
             raise ConfigurationError(f"{source}: give delay or run_at, not both.")
         delay = kept.pop("delay", None)
-        checked = {name: _CHECKS[name](value, f"{source}: {name}") for name, value in kept.items()}
+        checked = {name: _JOB_CHECKS[name](value, f"{source}: {name}") for name, value in kept.items()}
         if delay is not None:
-            checked["run_at"] = now + _delay(delay, f"{source}: delay")
-            _instant(checked["run_at"], f"{source}: delay")
+            checked["delay"] = _delay(delay, f"{source}: delay")
+            checked["run_at"] = _instant(now + checked["delay"], f"{source}: delay")
         return cls(**checked)
 
 
-_JOB_OPTION_NAMES = frozenset(field.name for field in fields(JobOptions)) | {"delay"}
+_JOB_OPTION_NAMES = frozenset(field.name for field in fields(JobOptions))
 _TASK_ONLY = _TASK_OPTION_NAMES - _JOB_OPTION_NAMES
 
 
@@ -220,6 +228,26 @@ def _seconds_or_none(value: object, source: str) -> float | None:
     return None if value is None else _seconds(value, source)
 
 
+def _usual_expiry(value: object, source: str) -> float | None:
+    if isinstance(value, datetime):
+        raise ConfigurationError(
+            f"{source}: {value!r} is one instant, and a task has many jobs. Give the seconds from the enqueue on, or "
+            f"the instant with each enqueue."
+        )
+    return _seconds_or_none(value, source)
+
+
+def _expiry(value: object, source: str) -> Expiry:
+    if isinstance(value, Expiry):
+        return value
+    if isinstance(value, datetime):
+        return Expiry(at=check_run_at(value, source))
+    seconds = _seconds(value, source)
+    if seconds > LAST_INSTANT:
+        raise ConfigurationError(f"{source}: that is later than the year 9998, which no store keeps.")
+    return Expiry(seconds=seconds)
+
+
 def _codec(value: object, source: str) -> str:
     if value not in ("json", "pickle"):
         raise ConfigurationError(f"{source}: {value!r} is no codec; there are 'json' and 'pickle'.")
@@ -263,6 +291,10 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "retry_jitter": check_flag,
     "codec": _codec,
     "store_result": check_flag,
+    "result_ttl": _seconds_or_none,
+    "expires": _usual_expiry,
     "run_at": check_run_at,
     "key": _key,
 }
+#: What an enqueue may say in more ways than a task.
+_JOB_CHECKS = {**_CHECKS, "expires": _expiry}
