@@ -38,6 +38,12 @@ class PostgresDialect:
 
     async def insert(self, connection: Connection, job: Job, now: Now) -> bool:
         """One statement."""
+        if now is None and _is_plain(job):
+            plain = (
+                job.id, job.task, job.queue, job.priority, job.max_attempts, job.created_at, job.codec, job.metadata,
+                job.payload,
+            )  # fmt: skip
+            return bool(await connection.execute(self["insert_now"], plain))
         row = (
             job.id, job.task, job.queue, job.status.value, job.priority, job.max_attempts, job.delay, job.run_at,
             job.created_at, job.expires_in, job.expires_at, job.scheduled_for, job.key, job.codec, job.metadata,
@@ -200,6 +206,18 @@ def _asked(request: ClaimRequest, has_let_in: bool) -> tuple[str, list[Any]]:
     if request.room is None or request.room.free >= request.limit:
         return "claim", [*asked, *lease]
     return "room", [*asked, json.dumps(sorted(request.room.tasks)), request.room.ahead, request.room.free, *lease]
+
+
+def _is_plain(job: Job) -> bool:
+    """Whether a job is due at once and has nothing that most jobs have not."""
+    return (
+        job.delay == 0.0
+        and job.key is None
+        and job.status is JobStatus.QUEUED
+        and job.expires_in is None
+        and job.expires_at is None
+        and job.scheduled_for is None
+    )
 
 
 def _shared(job: Job) -> tuple[Any, ...] | None:

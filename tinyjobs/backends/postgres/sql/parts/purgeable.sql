@@ -1,0 +1,5 @@
+-- Jobs of one status that ended by then and that nobody needs any more: no job waits for them, no key is theirs.
+FROM {tables}_jobs AS job
+WHERE job.status = %s::text AND job.finished_at IS NOT NULL AND job.finished_at <= %s::float8
+    AND job.active_key IS NULL
+    AND NOT EXISTS (SELECT 1 FROM {tables}_jobs AS child WHERE child.waiting_on = job.id)

@@ -1,0 +1,1 @@
+DELETE FROM {tables}_executions WHERE job_id = ANY (ARRAY(SELECT json_array_elements_text(%s::json)))
