@@ -32,6 +32,7 @@ def end(pid: int) -> None:
         deadline = time.monotonic() + GRACE
         try:
             os.kill(pid, number)
+            os.kill(pid, signal.SIGCONT)  # it may have been paused
             while time.monotonic() < deadline:
                 time.sleep(0.02)
                 os.kill(pid, 0)

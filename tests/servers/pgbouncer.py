@@ -78,7 +78,8 @@ class PgBouncer:
         self._process.wait_until(self._is_ready, "starting PgBouncer")
 
     def log(self) -> str:
-        return self._process.log_tail()
+        """What it has written since its last start."""
+        return self._process.written()
 
     def close(self) -> None:
         self._process.close()

@@ -7,7 +7,9 @@ import os
 import secrets
 import signal
 import threading
+import time
 from collections.abc import Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, LiteralString, Self
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -15,11 +17,13 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from tests.servers.processes import ServerError, ServerProcess, free_port
+from tests.servers.processes import PATIENCE, ServerError, ServerProcess, free_port, reachable
 from tests.servers.programs import postgres_programs
 
 #: Names the run's server for the tests and the processes they start.
 URL_VARIABLE = "TINYJOBS_TEST_POSTGRES"
+#: For speed: what is written is never waited for, and the log of changes stays small.
+UNSAFE = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 STOPS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
@@ -51,7 +55,8 @@ class Server:
             self._made += 1
             name = f"{self._mark}_{self._made}"
         source = template or self._empty_template()
-        self.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(source)))
+        made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(source))
+        self.execute(made + (sql.SQL(" STRATEGY FILE_COPY") if self._copies_files_faster else sql.SQL("")))
         return name
 
     def drop_database(self, name: str) -> None:
@@ -78,6 +83,11 @@ class Server:
             self.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(sql.Identifier(template)))
             self.drop_database(template)
         self._hang_up()
+
+    @cached_property
+    def _copies_files_faster(self) -> bool:
+        """A copy of files takes a third of the work of one by way of the log, if nothing waits for the disk."""
+        return self.version() >= 15 and self.execute("SHOW fsync") == [("off",)]
 
     def _empty_template(self) -> str:
         """The database that new ones are copied from.
@@ -117,6 +127,19 @@ class Server:
         self._connection = None
 
 
+@cache
+def _pristine(programs: Path) -> ServerProcess:
+    """A folder with a cluster's data as initdb makes them: copying that is several times as fast as making more."""
+    place = ServerProcess("tinyjobs-pg-", in_memory=True)
+    try:
+        command = [programs / "initdb", "--auth=trust", "--username=postgres"]
+        place.run([*command, "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions", place.folder / "data"])
+    except BaseException:
+        place.close()
+        raise
+    return place
+
+
 class Cluster(Server):
     """A private cluster on 127.0.0.1, started when it is made: may be stopped, killed, restarted on the same port.
 
@@ -133,22 +156,22 @@ class Cluster(Server):
         settings: dict[str, str] | None = None,
     ) -> None:
         found = programs or postgres_programs()
-        self._process = ServerProcess("tinyjobs-pg-")
-        self._programs = self._process.reachable(found.parent) / found.name
-        self.port = free_port()
-        super().__init__(f"postgresql://postgres@127.0.0.1:{self.port}/postgres")
-        self._settings = {
-            "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": str(self._process.folder),
-            "max_connections": str(max_connections),
-            "shared_buffers": "64MB",
-            "log_line_prefix": "%m [%p] %q%a ",
-            **({} if durable else {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}),
-            **(settings or {}),
-        }
+        self._programs = reachable(found.parent) / found.name
+        self._process = ServerProcess("tinyjobs-pg-", in_memory=not durable)
         try:
-            command = [self._programs / "initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8"]
-            self._process.run([*command, "--locale=C", "--no-sync", "--no-instructions", self._data])
+            self._process.run(["cp", "-R", _pristine(self._programs).folder / "data", self._data])
+            self.port = free_port()
+            super().__init__(f"postgresql://postgres@127.0.0.1:{self.port}/postgres")
+            self._settings = {
+                "listen_addresses": "127.0.0.1",
+                "unix_socket_directories": str(self._process.folder),
+                "max_connections": str(max_connections),
+                "shared_buffers": "64MB",
+                "dynamic_shared_memory_type": "mmap",  # in the folder, so that a kill leaves none of it behind
+                "log_line_prefix": "%m [%p] %q%a ",
+                **({} if durable else UNSAFE),
+                **(settings or {}),
+            }
             self.start()
         except BaseException:
             self._process.close()
@@ -179,24 +202,24 @@ class Cluster(Server):
         return f"postgresql://postgres@/{quote(database, safe='')}?host={folder}&port={self.port}"
 
     def log(self) -> str:
-        """What the server has written last."""
-        return self._process.log_tail()
+        """What the server has written since its last start."""
+        return self._process.written()
 
     def start(self) -> None:
         """Start it and wait until it takes connections, whatever it has to recover first."""
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
-        attempts = 40
-        for attempt in range(attempts):
+        deadline = time.monotonic() + PATIENCE
+        while True:
             self._process.launch([self._programs / "postgres", "-D", self._data, "-p", str(self.port), *options])
             try:
                 self._process.wait_until(self._is_ready, "starting Postgres")
                 return
-            except ServerError as failure:
-                # After a kill the sessions of before may need a moment to notice.
-                if attempt + 1 == attempts or "shared memory block" not in str(failure):
+            except ServerError:
+                # Sessions that outlived a kill hold the server's memory until they notice.
+                if "shared memory block" not in self._process.written() or time.monotonic() > deadline:
                     raise
                 self._process.end(signal.SIGQUIT)
-                threading.Event().wait(0.25)
+                time.sleep(0.1)
 
     def stop(self, mode: str = "fast") -> None:
         """Shut down: `smart` waits for the clients to leave, `fast` ends their sessions, `immediate` is as a crash."""

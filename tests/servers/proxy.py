@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
@@ -30,7 +30,8 @@ class Proxy:
         self._rules = _Rules()
         self._links: set[_Link] = set()
         self._accepted = 0
-        self._listener: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._connecting: set[asyncio.Task[None]] = set()
         self._failures: list[dict[str, Any]] = []
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(lambda loop, context: self._failures.append(context))
@@ -71,7 +72,7 @@ class Proxy:
 
     def accept(self) -> None:
         """Accept new connections: the state in which a proxy begins."""
-        self._await(self._listen())
+        self._call(self._listen)
 
     def stall(self) -> None:
         """Hold everything until `resume`: connections are accepted and kept, but nothing is forwarded. None is lost."""
@@ -120,7 +121,7 @@ class Proxy:
             return
         self.refuse()
         self.cut()
-        self._await(asyncio.sleep(0))  # what the cuts have scheduled
+        asyncio.run_coroutine_threadsafe(self._settle(), self._loop).result(PATIENCE)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)
         self._loop.close()
@@ -128,22 +129,37 @@ class Proxy:
 
     # --- on the loop ---
 
-    async def _listen(self) -> None:
+    # Not `loop.create_server`: one that is closed just after it has accepted a connection leaves that one hanging.
+    def _listen(self) -> None:
         if self._listener is None:
-            self._listener = await self._loop.create_server(self._make_link, "127.0.0.1", self.port, backlog=128)
+            self._listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
+            self._listener.setblocking(False)
+            self._loop.add_reader(self._listener, self._accept_one)
 
     def _stop_listening(self) -> None:
         if self._listener is not None:
+            self._loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
 
-    def _make_link(self) -> "_Side":
+    def _accept_one(self) -> None:
+        if self._listener is None:
+            return
+        try:
+            accepted, _ = self._listener.accept()
+        except OSError:  # it went away again
+            return
         self._accepted += 1
         link = _Link(self._rules, self._links.discard)
         self._links.add(link)
-        if not link.is_dead:
-            link.connecting = self._loop.create_task(link.connect(*self._target))
-        return link.client
+        connecting = self._loop.create_task(link.connect(accepted, self._target))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+
+    async def _settle(self) -> None:
+        """Let everything end that the cuts have doomed."""
+        await asyncio.gather(*self._connecting)
+        await asyncio.sleep(0)
 
     def _set_flowing(self, flows: bool) -> None:
         self._rules.flows = flows
@@ -168,9 +184,6 @@ class Proxy:
         self._loop.call_soon_threadsafe(run)
         return answer.result(PATIENCE)
 
-    def _await(self, awaited: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(awaited, self._loop).result(PATIENCE)
-
 
 class _Rules:
     """What holds for all connections at this moment. Read and changed on the loop alone."""
@@ -190,15 +203,17 @@ class _Link:
         self.rules = rules
         self.is_dead = rules.swallows
         self.is_cut = False
-        self.connecting: asyncio.Task[None] | None = None
         self._forget = forget
         self.client = _Side(self, "to_server")
         self.server = _Side(self, "to_client")
         self.client.peer, self.server.peer = self.server, self.client
 
-    async def connect(self, host: str, port: int) -> None:
+    async def connect(self, accepted: socket.socket, target: tuple[str, int]) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self.server, host, port)
+            await loop.connect_accepted_socket(lambda: self.client, accepted)
+            if not (self.is_dead or self.is_cut):
+                await loop.create_connection(lambda: self.server, *target)
         except OSError:
             self.cut()
 
@@ -209,8 +224,6 @@ class _Link:
     def cut(self) -> bool:
         """Reset both sides. False: they had gone before."""
         self.is_cut = True
-        if self.connecting is not None:
-            self.connecting.cancel()
         cut = [side.reset() for side in (self.client, self.server)]
         self._forget(self)
         return any(cut)

@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -213,8 +213,8 @@ def test_cutting_after_so_many_bytes(proxy, client, direction):
 
 def test_a_server_that_is_not_there_is_a_reset(proxy, echo):
     echo.close()
-    with connect(proxy) as connection:
-        with pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError):
+        with connect(proxy) as connection:
             connection.recv(1)
 
 
@@ -237,14 +237,13 @@ def test_controls_may_come_from_many_threads(proxy):
     threads = [threading.Thread(target=disturb, args=pair) for pair in pairs]
     for thread in threads:
         thread.start()
-    for _ in range(200):
-        try:
-            with connect(proxy) as connection:
+    try:
+        for _ in range(200):
+            with suppress(ConnectionError), connect(proxy) as connection:
                 exchange(connection)
-        except ConnectionError:
-            pass
-    stop.set()
-    for thread in threads:
-        thread.join()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
     with connect(proxy) as connection:
         assert exchange(connection) == b"hello"
