@@ -52,6 +52,12 @@ class Waiter:
             timer.cancel()
             self._future = None
 
+    async def told(self, seconds: float) -> bool:
+        """Wait to be told of a job, for that time at most; whether it was."""
+        await self.wait(seconds)
+        was_nudged, self.is_nudged = self.is_nudged, False
+        return was_nudged
+
     def wake(self) -> None:
         """End the wait under way, whatever for. On its own loop only."""
         if self._future is not None and not self._future.done():

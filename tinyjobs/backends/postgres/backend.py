@@ -4,19 +4,30 @@
 used on; `inline()` serves threads.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 from tinyjobs.backends.postgres.dialect import PostgresDialect
+from tinyjobs.backends.postgres.listener import Listener
+from tinyjobs.backends.postgres.notifying import Debounce, topic_of
 from tinyjobs.backends.postgres.options import PostgresOptions, parse_url
 from tinyjobs.backends.postgres.pool import LoopPool, Source, ThreadPool
+from tinyjobs.backends.postgres.pooling import refuse_transaction_pooling
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.layout import install
 from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.backends.waiters import Waiters
 from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.errors import StoreError
+from tinyjobs.core.job import ClaimRequest, Recorded
+from tinyjobs.core.status import JobStatus
+from tinyjobs.core.transitions import Outcome
 from tinyjobs.core.url import shown_url
+
+logger = logging.getLogger("tinyjobs.store")
 
 PACKAGE = "tinyjobs.backends.postgres"
 
@@ -41,6 +52,9 @@ class PostgresBackend(SqlBackend):
         self._source = Source(keywords=keywords, options=options, where=where, clock=clock, prelude=prelude)
         self._own = LoopPool(self._source)
         self._threads = ThreadPool(self._source)
+        self._waiters = Waiters()
+        self._debounce = Debounce()
+        self._listener: Listener | None = None
         dialect = PostgresDialect(Statements(PACKAGE, options.prefix, options.schema))
         super().__init__(dialect, self._own, clock=clock, by_server=True)
 
@@ -54,7 +68,7 @@ class PostgresBackend(SqlBackend):
         """Create the tables, or check that this release can work on those that are there."""
         if not self._source.is_placed:
             runner: Any = self._runner
-            await runner.apart(self._install)
+            await runner.apart(self._prepare)
             self._source.is_placed = True
 
     def inline(self) -> Self:
@@ -63,13 +77,17 @@ class PostgresBackend(SqlBackend):
 
     def apart(self) -> Self:
         """The same store with connections of its own, for another event loop."""
-        return type(self)(
+        other = type(self)(
             self._source.keywords,
             where=self.where,
             clock=self.clock,
             options=self.options,
             prelude=self._source.prelude,
         )
+        if self._source.is_placed:
+            # The tables stay where they were found, whatever stands before them on the search path by now.
+            other.dialect, other._source.is_placed = self.dialect, True
+        return other
 
     def hurry(self, deadline: float | None) -> None:
         """End every wait for a connection by `deadline` (monotonic seconds); None: the pool's timeout alone counts."""
@@ -77,8 +95,70 @@ class PostgresBackend(SqlBackend):
 
     async def close(self) -> None:
         """Close every connection, also the threads'."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.close()
+        self._waiters.nudge()
         await self._own.close()
         await self._threads.close()
+
+    # --- waking -------------------------------------------------------------------------------------------------
+
+    async def record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None = None) -> Recorded:
+        """See `SqlBackend.record`. What a worker puts back without claiming is told to the others."""
+        recorded = await super().record(outcomes, request)
+        if request is None and any(outcome.status is JobStatus.QUEUED for outcome in outcomes):
+            await self._added()
+        return recorded
+
+    async def wait_for_jobs(self, timeout: float, queues: Sequence[str] = ()) -> bool:
+        """Wait for a nudge or a notification. What came since the same task waited last counts as well.
+
+        Raises `StoreUnavailableError` once when the connection that listens is lost.
+        """
+        waiter = self._waiters.mine(map(topic_of, queues))
+        if not self.options.notify:
+            return await waiter.told(timeout)
+        if self._listener is None or not self._listener.is_usable:
+            self._listener = Listener(self._source, self._waiters, self._channel, self._tell)
+        return await self._listener.wait(waiter, timeout)
+
+    def can_wake(self) -> bool:
+        """Whether notifications arrive, as far as is known. One that is lost is found out by the next check."""
+        return self._listener is not None and self._listener.hears
+
+    def nudge(self, queues: Collection[str] = ()) -> None:
+        """Wake the workers of this process that wait on this store."""
+        self._waiters.nudge(map(topic_of, queues))
+
+    async def _added(self, queues: Collection[str] = ()) -> None:
+        if self._runner is not self._own and self._runner is not self._threads:
+            # In a transaction of the caller's nobody can see the job yet, and a notification would hold up the
+            # commits of everybody else.
+            return
+        self.nudge(queues)
+        if self.options.notify and (topics := self._debounce.topics(queues)):
+            try:
+                await self._tell(",".join(topics))
+            except StoreError as error:
+                logger.debug("no notification was sent, so idle workers will find the job by polling: %s", error)
+
+    async def _tell(self, topics: str) -> None:
+        # As a write, since one that may or may not have been sent is not worth another try.
+        await self._runner.run(lambda connection: connection.fetch(self.statements["notify"], [topics]), write=True)
+
+    async def _channel(self) -> str:
+        found = await self._runner.run(lambda connection: connection.fetch(self.statements["channel"]), write=False)
+        if not found:
+            raise StoreError(f"{self.where}: the meta table has no row {'instance'!r}; setup() writes it.")
+        return str(found[0][0])
+
+    # --- how it comes to be -------------------------------------------------------------------------------------
+
+    async def _prepare(self, connection: Connection) -> None:
+        runner: Any = self._runner
+        await refuse_transaction_pooling(connection, self.statements["session"], runner.apart, self.where)
+        await self._install(connection)
 
     async def _install(self, connection: Connection) -> None:
         await self._place(connection)

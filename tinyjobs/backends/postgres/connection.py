@@ -1,7 +1,7 @@
 """A psycopg connection behind the interface that the SQL verbs use: one of a pool, or a caller's own.
 
 The same class serves synchronous and asynchronous connections: over a synchronous one nothing suspends. With
-`errors.py` and `pool.py` the only place that imports the driver.
+`errors.py`, `pool.py` and `listener.py` the only place that imports the driver.
 """
 
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -34,6 +34,11 @@ class PostgresConnection:
             self._cursor = psycopg.Cursor(raw, row_factory=tuple_row)
         else:
             self._cursor = psycopg.AsyncCursor(raw, row_factory=tuple_row)
+
+    @property
+    def announced(self) -> int:
+        """The number of the session as it was told when this connection was made; a pooler tells one of its own."""
+        return self._raw.info.backend_pid
 
     async def fetch(self, statement: Statement, parameters: Parameters = ()) -> list[Row]:
         """See `Connection.fetch`."""
