@@ -174,9 +174,11 @@ class PostgresStore:
         changed: Mapping[str, str] | None = None,
     ) -> None:
         names, values = self._columns(connection, table, column, changed)
+        typed = "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = %s::regclass AND attname = %s"
+        (kind,) = connection.execute(typed, (table, column)).fetchone()
         query = (
             f"INSERT INTO {table} ({', '.join([column, *names])}) SELECT {', '.join(['new.id', *values])}"
-            f" FROM {table}, unnest(%s) WITH ORDINALITY AS new(id, n) WHERE {table}.{column} = %s"
+            f" FROM {table}, unnest(%s::{kind}[]) WITH ORDINALITY AS new(id, n) WHERE {table}.{column} = %s"
         )
         connection.execute(query, (ids, row_id))
 
