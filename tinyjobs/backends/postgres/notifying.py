@@ -1,4 +1,4 @@
-"""What is said to idle workers, and how often. Knows no connection and no driver.
+"""What is said to idle workers, and how often. Knows no driver.
 
 A notification carries a topic: a hash of the queue's name, or `ANY`. Of one queue at most one goes out in 50 ms, at the
 beginning of that time and never at its end, so nobody who sends jobs needs a timer. A worker that was woken looks a few
@@ -7,7 +7,9 @@ times more, for what came without a word of its own.
 
 import hashlib
 from collections.abc import Collection
+from typing import Any
 
+from tinyjobs.backends.sql.statements import Statement
 from tinyjobs.core.clock import SystemClock
 
 #: Seconds in which one notification of a queue is enough.
@@ -45,3 +47,18 @@ class Debounce:
                 self._told_at = {queue: at for queue, at in self._told_at.copy().items() if now - at < WINDOW}
             self._told_at.update(dict.fromkeys(due, now))
         return [topic_of(queue) if queue else ANY for queue in due]
+
+
+class Announcer:
+    """Tells of jobs on a connection of somebody else's: any driver's, in autocommit and between two transactions."""
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self._debounce = Debounce()
+
+    def __call__(self, connection: Any, queues: Collection[str] = ()) -> None:
+        """Tell that jobs of these queues (none named: of any) were added. Raises what the driver does."""
+        topics = self._debounce.topics(queues)
+        if topics:
+            with connection.cursor() as cursor:
+                cursor.execute(self._statement.format, [",".join(topics)])
