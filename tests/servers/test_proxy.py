@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from tests.servers.proxy import Proxy
+from tests.servers.proxy import RESET_ON_CLOSE, Proxy
 
 PATIENCE = 20.0
 
@@ -115,6 +115,14 @@ def test_an_end_is_passed_on(proxy, echo, client):
     assert echo.ended.acquire(timeout=PATIENCE)
     while proxy.connections:
         time.sleep(0.001)
+
+
+def test_a_reset_is_passed_on(proxy, echo, client):
+    assert exchange(client) == b"hello"
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    client.close()
+    assert echo.ended.acquire(timeout=PATIENCE)
+    assert proxy.connections == 0
 
 
 def test_a_delay_holds_up_what_is_sent_afterwards(proxy, client):
