@@ -6,9 +6,8 @@ import sqlite3
 import threading
 import warnings
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
+import pytest
 from django.db import connection, connections, transaction
 from django.tasks import TaskResultStatus
 from django.tasks.signals import task_finished, task_started
@@ -305,21 +304,8 @@ class EngineTests(TransactionTestCase):
         with override_settings(TASKS={"default": entry}), self.assertRaisesMessage(ConfigurationError, "DummyBackend"):
             backend_of("default")
 
-    def test_a_database_that_is_not_migrated_yet(self):
-        shared = backend_of("default").shared
-        with TemporaryDirectory() as folder:
-            store = shared.vendor.open({"NAME": Path(folder) / "empty.sqlite3"}, shared.clock, {})
-            with self.assertRaisesMessage(SchemaMissingError, "migrate"):
-                asyncio.run(set_up(store))
-
     def test_a_database_that_is_migrated(self):
         asyncio.run(set_up(open_store(backend_of("default").shared)))
-
-    def test_a_database_in_memory_has_no_workers(self):
-        shared = backend_of("default").shared
-        entry = {"NAME": "file:memorydb_default?mode=memory&cache=shared"}
-        with self.assertRaisesMessage(ConfigurationError, "drain"):
-            shared.vendor.open(entry, shared.clock, {})
 
     def test_the_other_database(self):
         options = {"database": "other"}
@@ -328,6 +314,23 @@ class EngineTests(TransactionTestCase):
             work()
             result.refresh()
             self.assertEqual(result.return_value, 3)
+
+
+def ours_in(alias):
+    return override_settings(TASKS={"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"database": alias}}})
+
+
+@pytest.mark.database
+def test_a_database_that_is_not_migrated_yet(scratch):
+    with ours_in("scratch"), pytest.raises(SchemaMissingError, match="migrate"):
+        asyncio.run(set_up(open_store(backend_of("default").shared)))
+
+
+@pytest.mark.sqlite
+def test_a_database_in_memory_has_no_workers(scratch):
+    scratch.settings_dict["NAME"] = "file:memorydb_default?mode=memory&cache=shared"
+    with ours_in("scratch"), pytest.raises(ConfigurationError, match="drain"):
+        open_store(backend_of("default").shared)
 
 
 async def set_up(store):

@@ -5,7 +5,7 @@ per alias, made at first use and kept until the settings change. Safe to use fro
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -26,6 +26,7 @@ from tinyjobs.core.inline import finish
 from tinyjobs.core.signature import CallCheck
 from tinyjobs.taskbackend.clock import current_clock, set_clock
 from tinyjobs.taskbackend.connection import DjangoRunner, Translate
+from tinyjobs.taskbackend.notifying import Notifier
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, option_path, unknown_option
 from tinyjobs.taskbackend.settings import parse as parse_options
@@ -40,9 +41,16 @@ _parsed: dict[str, tuple[object, BackendSettings | SettingsProblems]] = {}
 class JoinedStore(SqlBackend):
     """The store in a Django database as callers in a thread use it: on that thread's own connection."""
 
+    #: Who is told of jobs that were added; None where the workers of such a database cannot be told.
+    notifier: Notifier | None = None
+
     def inline(self) -> Self:
         """It never suspends as it is."""
         return self
+
+    async def _added(self, queues: Collection[str] = ()) -> None:
+        if self.notifier is not None:
+            self.notifier.added(queues)
 
 
 @dataclass(eq=False)
@@ -101,7 +109,15 @@ class Shared:
 
     def _joined(self, alias: str, vendor: Vendor, translate: Translate | None) -> JoinedStore:
         runner = DjangoRunner(alias, translate)
-        return JoinedStore(vendor.dialect, runner, clock=self.clock, by_server=vendor.by_server)
+        store = JoinedStore(vendor.dialect, runner, clock=self.clock, by_server=vendor.by_server)
+        store.notifier = self._notifier
+        return store
+
+    @cached_property
+    def _notifier(self) -> Notifier | None:
+        database, vendor = self.settings.database, self.vendor
+        announce = None if vendor is None or vendor.announcer is None else vendor.announcer(self.settings.store)
+        return None if database is None or announce is None else Notifier(database, announce)
 
     @cached_property
     def codecs(self) -> CodecRegistry:
@@ -169,9 +185,18 @@ def check_store_options(settings: BackendSettings, vendor: Vendor) -> None:
         try:
             vendor.check({name: value})
         except ConfigurationError as error:
-            problems.append(f"{settings.path(name)}: {str(error).removeprefix(f'{name}: ')}")
+            problems.append(_with_path(settings, error, name))
+    if not problems:
+        try:
+            vendor.check_all(settings.store)
+        except ConfigurationError as error:
+            problems.append(_with_path(settings, error, str(error).partition(": ")[0]))
     if problems:
         raise SettingsProblems(problems)
+
+
+def _with_path(settings: BackendSettings, error: ConfigurationError, name: str) -> str:
+    return f"{settings.path(name)}: {str(error).removeprefix(f'{name}: ')}"
 
 
 def open_url(settings: BackendSettings, clock: Clock) -> Backend:

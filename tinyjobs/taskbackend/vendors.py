@@ -1,31 +1,33 @@
 """Which kinds of Django database can hold jobs: the statements for each, how its driver's errors are told apart, and
 how a worker opens it with connections of its own.
 
-A database whose vendor is not listed here cannot be a store; `migrate` leaves it alone.
+A database whose vendor is not listed here cannot be a store; `migrate` leaves it alone. What a vendor needs, its
+driver above all, is imported when a project turns out to have such a database.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from tinyjobs.backends.base import Backend
-from tinyjobs.backends.sql import layout
 from tinyjobs.backends.sql.dialect import Dialect
-from tinyjobs.backends.sql.plain import PlainDialect
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
-from tinyjobs.backends.sqlite import connection as sqlite_connection
-from tinyjobs.backends.sqlite import errors as sqlite_errors
-from tinyjobs.backends.sqlite import options as sqlite_options
-from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.core.clock import Clock
-from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.taskbackend.notifying import Announce
 
 #: The prefix of the tables in a Django database: the one that the models describe.
 PREFIX = DEFAULT_PREFIX
 
+# By `connection.vendor`, which engines of third parties share with Django's own: the module with its VENDOR.
+_MODULES = {
+    "postgresql": "tinyjobs.taskbackend.postgres",
+    "sqlite": "tinyjobs.taskbackend.sqlite",
+}
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
     """One kind of database. `options` are the store's own, for the connections that a worker opens beside Django's."""
 
@@ -36,10 +38,14 @@ class Vendor:
     #: Whether the database's clock decides, not this machine's.
     by_server: bool
     options: frozenset[str]
-    #: Raises `ConfigurationError` for values that those options cannot have.
+    #: Raises `ConfigurationError` for values that those options cannot have, each by itself.
     check: Callable[[Mapping[str, Any]], object]
-    #: From an entry of DATABASES, the clock, and the store's own options.
-    open: Callable[[Mapping[str, Any], Clock, Mapping[str, Any]], Backend]
+    #: The same for what they cannot have together.
+    check_all: Callable[[Mapping[str, Any]], object]
+    #: From an alias of DATABASES, the clock, and the store's own options.
+    open: Callable[[str, Clock, Mapping[str, Any]], Backend]
+    #: From the store's own options, how workers are told of jobs; None where they are not, or find out themselves.
+    announcer: Callable[[Mapping[str, Any]], Announce | None] | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -52,58 +58,19 @@ class Vendor:
         return self.dialect.statements
 
 
-class MigratedSQLite(SQLiteBackend):
-    """The SQLite file of a Django project: its tables come from `migrate`, so `setup` only checks them."""
-
-    async def setup(self) -> None:
-        """Raise unless this release can work on the tables: `SchemaMissingError` before the first `migrate`."""
-        await self._runner.run(lambda connection: layout.check(connection, self.statements, self.path), write=False)
-
-
-def _open_sqlite(entry: Mapping[str, Any], clock: Clock, options: Mapping[str, Any]) -> Backend:
-    path = str(entry["NAME"])
-    if path == ":memory:" or "mode=memory" in path:
-        raise ConfigurationError(
-            "The database is SQLite in memory, which only this process's own connections see: no worker can serve it. "
-            "Use a file, or run the jobs with tinyjobs.testing.drain()."
-        )
-    given = dict(options)
-    # What the project waits for a lock, unless the alias says otherwise.
-    given.setdefault("busy_timeout", entry.get("OPTIONS", {}).get("timeout", 5.0))
-    return MigratedSQLite(path, clock=clock, prefix=PREFIX, **given)
-
-
-def _check_sqlite(given: Mapping[str, Any]) -> object:
-    usual = {"prefix": PREFIX, "busy_timeout": 5.0, "synchronous": "NORMAL", "returning": None}
-    return sqlite_options.SqliteOptions.parse(**{**usual, **given}, library=sqlite_connection.library_version())
-
-
-def _sqlite_dialect() -> Dialect:
-    returning = sqlite_connection.library_version() >= sqlite_options.RETURNING_VERSION
-    return PlainDialect(Statements("tinyjobs.backends.sqlite", PREFIX), returning=returning)
-
-
-_VENDORS = {
-    "sqlite": Vendor(
-        name="sqlite",
-        translate=sqlite_errors.translate,
-        make_dialect=_sqlite_dialect,
-        by_server=False,
-        options=frozenset({"busy_timeout", "synchronous", "returning"}),
-        check=_check_sqlite,
-        open=_open_sqlite,
-    ),
-}
-
-
+@cache
 def find_vendor(name: str) -> Vendor | None:
     """The store for a value of `connection.vendor`, or None when no store supports it."""
-    return _VENDORS.get(name)
+    module = _MODULES.get(name)
+    if module is None:
+        return None
+    vendor: Vendor = import_module(module).VENDOR
+    return vendor
 
 
 def supported() -> str:
     """The vendors there are, for a message."""
-    return ", ".join(sorted(_VENDORS))
+    return ", ".join(sorted(_MODULES))
 
 
 @cache

@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from django.db import connections
-
 from tinyjobs.backends.base import Backend
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.taskbackend.backend import backend_of
@@ -55,7 +53,7 @@ def open_store(shared: Shared) -> Backend:
         return shared.home
     vendor = vendor_of(settings)
     check_store_options(settings, vendor)
-    return vendor.open(connections[settings.database].settings_dict, shared.clock, settings.store)
+    return vendor.open(settings.database, shared.clock, settings.store)
 
 
 def drain_here(alias: str = "default", *, queues: Sequence[str] = (), limit: int | None = None) -> int:

@@ -1,0 +1,79 @@
+"""A Django database that is Postgres, as a store: the statements, the options, and who can serve it.
+
+Nothing here needs psycopg 3: on psycopg2, which has no asynchronous side, a project can send jobs, look at them and
+drain them. A worker needs psycopg 3; what it opens is in `postgresstore`.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from tinyjobs.backends.base import Backend
+from tinyjobs.backends.postgres.dialect import PostgresDialect
+from tinyjobs.backends.postgres.notifying import Announcer
+from tinyjobs.backends.postgres.options import PostgresOptions
+from tinyjobs.backends.sql.dialect import Dialect
+from tinyjobs.backends.sql.statements import Statements
+from tinyjobs.core.clock import Clock
+from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.taskbackend.vendors import PREFIX, Vendor
+
+#: What a project with a driver that runs no worker has to do.
+REMEDY = "Install psycopg 3 with its pool: pip install 'psycopg[binary,pool]'."
+
+
+def missing_for_workers(connection: BaseDatabaseWrapper) -> str | None:
+    """What keeps a worker from this database, as the end of a sentence; None when nothing does."""
+    driver = getattr(connection.Database, "__name__", "")
+    if driver == "psycopg2":
+        return "its driver is psycopg2, which can send jobs but run no worker"
+    if find_spec("psycopg_pool") is None:
+        return "the package psycopg_pool is not installed, which a worker needs"
+    return None
+
+
+def _open(alias: str, clock: Clock, options: Mapping[str, Any]) -> Backend:
+    missing = missing_for_workers(connections[alias])
+    if missing is not None:
+        raise ConfigurationError(f"DATABASES[{alias!r}] cannot be served by a worker: {missing}. {REMEDY}")
+    from tinyjobs.taskbackend.postgresstore import open_migrated
+
+    return open_migrated(alias, clock, PostgresOptions.parse({"prefix": PREFIX, **options}))
+
+
+def _check(given: Mapping[str, Any]) -> object:
+    # Whether the two numbers of connections go together is the other check's.
+    apart = {} if "max_connections" in given else {"max_connections": 1_000}
+    return PostgresOptions.parse({"min_connections": 1, **apart, **given})
+
+
+def _translate(error: BaseException, where: str) -> BaseException:
+    if find_spec("psycopg") is None:
+        return error
+    from tinyjobs.backends.postgres import errors
+
+    return errors.translate(error, where)
+
+
+def _make_dialect() -> Dialect:
+    return PostgresDialect(Statements("tinyjobs.backends.postgres", PREFIX))
+
+
+def _announcer(given: Mapping[str, Any]) -> Announcer | None:
+    return Announcer(VENDOR.statements["notify"]) if PostgresOptions.parse(given).notify else None
+
+
+VENDOR = Vendor(
+    name="postgresql",
+    translate=_translate,
+    make_dialect=_make_dialect,
+    by_server=True,
+    options=frozenset({"min_connections", "max_connections", "pool_timeout", "statement_timeout", "notify"}),
+    check=_check,
+    check_all=PostgresOptions.parse,
+    open=_open,
+    announcer=_announcer,
+)
