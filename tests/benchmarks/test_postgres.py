@@ -111,7 +111,9 @@ def test_a_numbered_row_is_copied_under_numbers_of_its_own_sequence(store: Any) 
 def test_a_row_with_a_uuid_is_copied_with_the_rows_that_belong_to_it(store: Any) -> None:
     with store.reading() as connection:
         connection.execute("CREATE TABLE jobs (id uuid PRIMARY KEY, note text)")
-        connection.execute("CREATE TABLE events (id serial PRIMARY KEY, job_id uuid, what text)")
+        connection.execute(
+            "CREATE TABLE events (id bigint GENERATED ALWAYS AS IDENTITY, line serial, job_id uuid, what text)"
+        )
         one = uuid.uuid4()
         connection.execute("INSERT INTO jobs VALUES (%s, 'a')", (one,))
         connection.execute("INSERT INTO events (job_id, what) VALUES (%s, 'sent'), (%s, 'done')", (one, one))
