@@ -292,7 +292,7 @@ def test_outcomes_that_trickle_in_do_not_put_the_next_look_off(make_bench):
     bench = make_bench("file")
     store = Wrapped(bench.store)
 
-    async def deaf(timeout):
+    async def deaf(timeout, queues):
         await asyncio.Event().wait()
 
     store.before["wait_for_jobs"] = deaf

@@ -1,7 +1,9 @@
 """How a worker waits: until an outcome, a wake-up from the store, the next delayed job's time, or the next look.
 
 An idle worker looks by a read and never takes the write lock. Wake-ups only make it look sooner; polling, from a few
-milliseconds up to the `poll` setting and spread by chance, stays the truth.
+milliseconds up to the `poll` setting and spread by chance, stays the truth. After a wake-up it begins with short waits
+again: what came right behind the job that was told need not have been told of. While the store knows that its wake-ups
+arrive, the looks of a worker that has nothing to do are further apart.
 """
 
 import asyncio
@@ -18,6 +20,9 @@ logger = logging.getLogger("tinyjobs.worker")
 _FIRST_POLL = 0.005
 # How long one wait for the store's wake-ups lasts: a worker that has become busy stops listening after that long.
 _LISTEN = 1.0
+# How much rarer looks are while wake-ups are known to arrive, and the seconds beyond which that adds nothing.
+_RARER = 4
+_RARE = 2.0
 
 
 class Look(Enum):
@@ -39,7 +44,7 @@ class Idler:
         self._is_signalled = False
         self._delay = _FIRST_POLL
         self._look_at: float | None = None
-        self._listening = Backoff()
+        self._listening = Backoff(ceiling=1.0)
         self.next_due: float | None = None
 
     def wake(self) -> None:
@@ -54,7 +59,7 @@ class Idler:
 
     def found_nothing(self) -> None:
         """A look or a claim brought nothing: the next look may come later."""
-        self._delay = min(self._delay * 2, self._settings.poll)
+        self._delay = min(self._delay * 2, self._longest())
         self._look_at = None
         self._is_idle.set()
 
@@ -83,20 +88,30 @@ class Idler:
             # A busy worker claims anyway, and would only be woken by what it writes itself.
             await self._is_idle.wait()
             try:
-                was_told = await self._engine.store.wait_for_jobs(_LISTEN)
+                was_told = await self._engine.store.wait_for_jobs(_LISTEN, self._settings.queues)
             except UnsupportedCapabilityError:
                 return
             except Exception as error:
-                self._engine.hooks.report("listener", error)
-                if self._listening.failures == 0:
-                    logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", error)
-                await self._engine.clock.sleep(self._listening.failed())
+                await self._pause_after(error)
                 continue
             if self._listening.succeeded():
                 logger.info("wake-ups arrive again")
             if was_told:
-                self._is_signalled = True
-                self._event.set()
+                self._delay = _FIRST_POLL
+                self._signal()
+
+    async def _pause_after(self, error: Exception) -> None:
+        self._engine.hooks.report("listener", error)
+        if self._listening.failures == 0:
+            logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", error)
+            # The next look may have been put off in the belief that it would be woken.
+            self._signal()
+        await self._engine.clock.sleep(self._listening.failed())
+
+    def _signal(self) -> None:
+        """End the wait under way with a look."""
+        self._is_signalled = True
+        self._event.set()
 
     async def _look(self) -> Look:
         self._look_at = None
@@ -111,11 +126,16 @@ class Idler:
         now = asyncio.get_running_loop().time()
         if self._look_at is None:
             self._look_at = now + self._delay * (0.75 + self._engine.random.random() / 2)
-        return max(min(self._look_at - now, self._seconds_to_next_due(), self._settings.poll), 0.0)
+        return max(min(self._look_at - now, self._seconds_to_next_due(), self._longest()), 0.0)
+
+    def _longest(self) -> float:
+        """The longest wait between two looks as things stand."""
+        poll = self._settings.poll
+        return max(poll, min(poll * _RARER, _RARE)) if self._engine.store.can_wake() else poll
 
     def _seconds_to_next_due(self) -> float:
         if self.next_due is None:
-            return self._settings.poll
+            return self._longest()
         return max(self.next_due - self._engine.clock.now(), 0.0)
 
     async def _sleep(self, seconds: float | None) -> None:
@@ -124,13 +144,9 @@ class Idler:
         if seconds is None:
             await self._event.wait()
             return
-        timer = asyncio.get_running_loop().call_later(seconds, self._time_up)
+        # A look is due then: told apart from a wake-up by an outcome, which needs no look.
+        timer = asyncio.get_running_loop().call_later(seconds, self._signal)
         try:
             await self._event.wait()
         finally:
             timer.cancel()
-
-    def _time_up(self) -> None:
-        # A look is due: told apart from a wake-up by an outcome, which needs no look.
-        self._is_signalled = True
-        self._event.set()
