@@ -127,22 +127,25 @@ class StoreAccess:
         """The store as it stands, connected or not."""
         return self._current
 
-    def run[T](self, instead: str, verb: Verb[T]) -> T:
-        """Run a verb in this thread. `instead` names the awaitable for the error inside a running event loop."""
+    def run[T](self, instead: str, verb: Verb[T], tx: object | None = None) -> T:
+        """Run a verb in this thread. `instead` names the awaitable for the error inside a running event loop.
+
+        `tx`: a connection of the caller's, to run it on.
+        """
         refuse_inside_loop(instead)
         opened = self._sync_ready or self._connect()
         try:
-            return finish(verb(opened.inline))
+            return finish(verb(opened.inline if tx is None else opened.inline.joined(tx)))
         except Exception as error:
             if opened.is_closed:
                 raise closed() from error
             raise
 
-    async def arun[T](self, verb: Verb[T]) -> T:
-        """Run a verb from this event loop."""
+    async def arun[T](self, verb: Verb[T], tx: object | None = None) -> T:
+        """Run a verb from this event loop; with `tx`, on a connection of the caller's that belongs to it."""
         opened = self._async_ready or await self._aconnect()
         try:
-            return await verb(opened.awaited)
+            return await verb(opened.awaited if tx is None else opened.store.joined(tx))
         except Exception as error:
             if opened.is_closed:
                 raise closed() from error

@@ -17,7 +17,7 @@ from tinyjobs.app.producer import Producer, Recipe
 from tinyjobs.app.registry import TaskRegistry
 from tinyjobs.app.settings import AppSettings, refuse_not_built
 from tinyjobs.app.steering import Steering
-from tinyjobs.app.task import Overrides, Task, TaskDeclaration
+from tinyjobs.app.task import Overrides, Task, TaskDeclaration, parsed_overrides
 from tinyjobs.app.working import AppWorker, Roster
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend, scheme_of
@@ -26,7 +26,7 @@ from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import JSONCodec
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.job import Job
-from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
+from tinyjobs.core.options import TaskOptions, check_task_name
 from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.driving import drive
@@ -82,7 +82,7 @@ class TinyJobs(Steering):
         self._where = shown_url(url)
         self._codecs = CodecRegistry(allow_pickle=settings.allow_pickle, refuse_pickle=settings.refuse_pickle)
         self._access = StoreAccess(lambda: open_backend(url, clock=settings.clock, **store_options))
-        self._producer = Producer(self._access, self._codecs, settings.clock)
+        self._producer = Producer(self._access, self._codecs, settings.clock, self._where)
         self._registry = TaskRegistry()
         self._hooks = Hooks()
         self._roster = Roster()
@@ -150,10 +150,11 @@ class TinyJobs(Steering):
         return Recipe(
             task=name,
             options=TaskOptions() if known is None else known.options,
-            overrides=JobOptions.parse(cast("dict[str, Any]", options), source, self._settings.clock.now()),
+            overrides=parsed_overrides(cast("dict[str, Any]", options), source, self._settings.clock.now()),
             check=None,
             source=source,
             instead="await app.asend(…)",
+            tx=options.get("tx"),
         )
 
     # --- running ------------------------------------------------------------------------------------------------

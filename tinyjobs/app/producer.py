@@ -23,7 +23,7 @@ class Recipe:
     """What the jobs of one enqueue have in common.
 
     `check` is None where no signature is known. `source` begins error messages; `instead` names the awaitable for a
-    blocking call made inside an event loop.
+    blocking call made inside an event loop. `tx`: the connection of the caller's in whose transaction they are kept.
     """
 
     task: str
@@ -32,26 +32,28 @@ class Recipe:
     check: CallCheck | None
     source: str
     instead: str
+    tx: object | None = None
 
 
 class Producer:
     """Makes jobs and hands them to the store."""
 
-    def __init__(self, access: StoreAccess, codecs: CodecRegistry, clock: Clock) -> None:
+    def __init__(self, access: StoreAccess, codecs: CodecRegistry, clock: Clock, where: str) -> None:
         self.codecs = codecs
         self.clock = clock
         self._access = access
+        self._where = where
         self._ids = IdSource()
 
     def enqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
         """Keep one job, from a thread."""
         job = self._job(recipe, args, kwargs)
-        return self._access.run(recipe.instead, lambda store: store.enqueue(job))
+        return self._access.run(recipe.instead, lambda store: store.enqueue(job), recipe.tx)
 
     async def aenqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
         """Keep one job, from an event loop."""
         job = self._job(recipe, args, kwargs)
-        return await self._access.arun(lambda store: store.enqueue(job))
+        return await self._access.arun(lambda store: store.enqueue(job), recipe.tx)
 
     def send(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Job:
         """Keep one job whose arguments were handed in as values, from a thread."""
@@ -64,12 +66,12 @@ class Producer:
     def enqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
         """Keep all of them or none, from a thread."""
         jobs = self._jobs(recipe, items)
-        return self._access.run(recipe.instead, lambda store: store.enqueue_many(jobs))
+        return self._access.run(recipe.instead, lambda store: store.enqueue_many(jobs), recipe.tx)
 
     async def aenqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
         """Keep all of them or none, from an event loop."""
         jobs = self._jobs(recipe, items)
-        return await self._access.arun(lambda store: store.enqueue_many(jobs))
+        return await self._access.arun(lambda store: store.enqueue_many(jobs), recipe.tx)
 
     def _job(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
         now = self.clock.now()
@@ -120,12 +122,17 @@ class Producer:
             **expiry,
         )
         refuse_hopeless(job.run_at, job.expires_at, now, recipe.source)
-        self._refuse_beyond_the_store(job, now, recipe.source)
+        self._refuse_beyond_the_store(job, now, recipe)
         return job
 
-    def _refuse_beyond_the_store(self, job: Job, now: float, source: str) -> None:
+    def _refuse_beyond_the_store(self, job: Job, now: float, recipe: Recipe) -> None:
         """What the store cannot keep is an error now, not a job that runs otherwise than asked."""
-        can = self._access.current.store.capabilities
+        can, source = self._access.current.store.capabilities, recipe.source
+        if recipe.tx is not None and not can.transactional_enqueue:
+            raise UnsupportedCapabilityError(
+                f"{source}: {self._where} cannot write jobs in a transaction of yours (tx=). Leave tx= out and enqueue "
+                f"after the commit, or keep the jobs in Postgres, in the same database as your own tables."
+            )
         if job.key is not None and not can.dedup:
             raise UnsupportedCapabilityError(f"{source}: this store keeps no keys, so key= cannot hold off duplicates.")
         if job.run_at > now and not can.delayed:

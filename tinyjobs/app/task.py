@@ -34,13 +34,19 @@ class TaskDeclaration(TypedDict, total=False):
     retry_jitter: bool
     codec: str
     store_result: bool
+    result_ttl: float | timedelta | None
+    expires: float | timedelta | None
 
 
 class Overrides(TypedDict, total=False):
     """What one enqueue may decide for its job, for every attempt of it. None leaves the task's own value.
 
     `delay` in seconds or as a timedelta, from the enqueue on; or `run_at`, an aware datetime. A job whose `key` is
-    held by one that has not ended yet is not kept: the enqueue gives back the holder, with `existing` set.
+    held by one that has not ended yet is not kept: the enqueue gives back the holder, with `existing` set. A job that
+    has not started by `expires`, seconds from the enqueue or an aware datetime, ends cancelled.
+
+    `tx`, a psycopg connection or a cursor of one, is what the job is written on: it is kept if the transaction open
+    there commits. That takes jobs in Postgres, in the same database.
     """
 
     delay: float | timedelta | None
@@ -50,6 +56,8 @@ class Overrides(TypedDict, total=False):
     key: str | None
     max_attempts: int | None
     codec: str | None
+    expires: float | timedelta | datetime | None
+    tx: object
 
 
 class Sendable[**P]:
@@ -175,11 +183,17 @@ def _overridden(recipe: Recipe, given: Mapping[str, Any], source: str, producer:
     return Recipe(
         task=recipe.task,
         options=recipe.options,
-        overrides=JobOptions.parse(given, source, producer.clock.now()),
+        overrides=parsed_overrides(given, source, producer.clock.now()),
         check=recipe.check,
         source=source,
         instead=recipe.instead,
+        tx=given.get("tx"),
     )
+
+
+def parsed_overrides(given: Mapping[str, Any], source: str, now: float) -> JobOptions:
+    """What is kept with a job. The connection it is written on is not."""
+    return JobOptions.parse({name: value for name, value in given.items() if name != "tx"}, source, now)
 
 
 def _place(function: object, name: str | None) -> str:

@@ -32,7 +32,10 @@ from tinyjobs.core.transitions import ExecutionError, Outcome, failed, handed_ba
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store can do. A store names only what differs, so a capability added later leaves it as it was."""
+    """What a store can do. A store names only what differs, so a capability added later leaves it as it was.
+
+    `transactional_enqueue`: it takes `tx=`, a transaction of the caller's to write jobs in.
+    """
 
     priority: bool = True
     delayed: bool = True
@@ -73,6 +76,15 @@ class Backend(Protocol):
     def apart(self) -> "Backend":
         """The same store for an event loop of the caller's own, with connections of its own where those are bound to
         a loop; to be set up and closed by the caller. Otherwise the store itself.
+        """
+        ...
+
+    def joined(self, tx: object) -> "Backend":
+        """The store as seen from a transaction of the caller's: a twin that enqueues on the connection `tx`.
+
+        Of the `inline()` twin it takes a connection for blocking calls, else one that is awaited. Raises
+        `UnsupportedCapabilityError` for a store that cannot (`Capabilities.transactional_enqueue`), and
+        `ConfigurationError` for a connection that is none of that kind; its verbs do for one to another store.
         """
         ...
 
@@ -278,6 +290,10 @@ class BaseBackend(ABC):
         """See `Backend.heartbeat`."""
 
     @abstractmethod
+    def joined(self, tx: object) -> Backend:
+        """Not possible by default."""
+        raise _unsupported(self, "joining a transaction of yours (tx=)")
+
     async def reap_expired(self, limit: int = 500) -> list[Job]:
         """See `Backend.reap_expired`."""
 

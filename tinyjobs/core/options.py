@@ -34,7 +34,6 @@ NOT_BUILT = frozenset(
         "misfire",
         "overlap",
         "after",
-        "tx",
     }
 )
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from tinyjobs.backends.base import Backend
 from tinyjobs.backends.postgres.dialect import PostgresDialect
+from tinyjobs.backends.postgres.joining import Joining
 from tinyjobs.backends.postgres.listener import Listener
 from tinyjobs.backends.postgres.notifying import Debounce, topic_of
 from tinyjobs.backends.postgres.options import PostgresOptions, parse_url
@@ -21,7 +23,7 @@ from tinyjobs.backends.sql.layout import install
 from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.backends.waiters import Waiters
 from tinyjobs.core.clock import Clock, SystemClock
-from tinyjobs.core.errors import StoreError
+from tinyjobs.core.errors import ConfigurationError, StoreError
 from tinyjobs.core.job import ClaimRequest, Recorded
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import Outcome
@@ -31,11 +33,13 @@ logger = logging.getLogger("tinyjobs.store")
 
 PACKAGE = "tinyjobs.backends.postgres"
 
+# The SQLSTATE of a role that may not do what was asked.
+_FORBIDDEN = "42501"
 
 class PostgresBackend(SqlBackend):
     """Jobs in a Postgres database. `keywords` gives the connection's settings anew for each connection."""
 
-    capabilities = replace(SqlBackend.capabilities, loop_bound=True)
+    capabilities = replace(SqlBackend.capabilities, transactional_enqueue=True, loop_bound=True)
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class PostgresBackend(SqlBackend):
         self._listener: Listener | None = None
         dialect = PostgresDialect(Statements(PACKAGE, options.prefix, options.schema))
         super().__init__(dialect, self._own, clock=clock, by_server=True)
+        self._joining = Joining(dialect.statements, where)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock, **options: Any) -> Self:
@@ -85,11 +90,17 @@ class PostgresBackend(SqlBackend):
             prelude=self._source.prelude,
         )
         if self._source.is_placed:
+        other._waiters = self._waiters
             # The tables stay where they were found, whatever stands before them on the search path by now.
             other.dialect, other._source.is_placed = self.dialect, True
         return other
+            other._joining = self._joining
 
     def hurry(self, deadline: float | None) -> None:
+    def joined(self, tx: object) -> Backend:
+        """See `Backend.joined`. The store has to be set up."""
+        return self._joining.store(tx, self.dialect, self.clock, awaits=self._runner is not self._threads)
+
         """End every wait for a connection by `deadline` (monotonic seconds); None: the pool's timeout alone counts."""
         self._source.deadline = deadline
 
@@ -162,7 +173,16 @@ class PostgresBackend(SqlBackend):
 
     async def _install(self, connection: Connection) -> None:
         await self._place(connection)
-        await install(connection, self.statements, self.where)
+        try:
+            await install(connection, self.statements, self.where, first=self._begin_layout)
+        except StoreError as error:
+            if getattr(error, "sqlstate", None) != _FORBIDDEN:
+                raise
+            raise ConfigurationError(
+                f"{error} The role has to own the tables or the right to make them (GRANT CREATE ON SCHEMA …), or a "
+                f"role that has calls setup() once and grants this one SELECT, INSERT, UPDATE and DELETE."
+            ) from error
+        await self._joining.learn(connection)
 
     async def _place(self, connection: Connection) -> None:
         """Find the schema of the tables; from here on every statement names it."""
@@ -170,3 +190,16 @@ class PostgresBackend(SqlBackend):
         if schema is None:
             ((schema,),) = await connection.fetch(self.statements["find_schema"], [f"{self.options.prefix}_jobs"])
         self.statements.place_in(schema)
+        if schema is None:
+            raise ConfigurationError(
+                f"{self.where}: no schema of the search_path exists, so there is no place for tables. Name one with "
+                f"schema=, which is made if it is missing."
+            )
+
+    async def _begin_layout(self, connection: Connection) -> None:
+        """One process at a time makes tables; the schema is made as well, where it is missing and was asked for."""
+        await connection.execute(self.statements["as_read_committed"])
+        await connection.execute(self.statements["lock_layout"], [f"tinyjobs {self.statements.prefix}"])
+        schema = self.options.schema
+        if schema is not None and not await connection.fetch(self.statements["has_schema"], [schema]):
+            await connection.execute(self.statements["make_schema"])

@@ -42,7 +42,7 @@ class _SqlVerb[**P, T](Protocol):
 class SqlBackend(BaseBackend):
     """A store behind SQL. `by_server`: its statements know the time, and the server's clock decides."""
 
-    capabilities = Capabilities(dedup=True, transactional_enqueue=True, schedules=True)
+    capabilities = Capabilities(dedup=True, schedules=True)
 
     def __init__(
         self, dialect: Dialect, runner: Runner, *, clock: Clock | None = None, by_server: bool = False

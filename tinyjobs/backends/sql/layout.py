@@ -10,7 +10,7 @@ import re
 import secrets
 
 from tinyjobs.backends.sql.connection import Connection, Verb
-from tinyjobs.backends.sql.statements import Statement, Statements, make_statement
+from tinyjobs.backends.sql.statements import Statement, Statements
 from tinyjobs.core.errors import ConfigurationError, NewerStoreError, SchemaMissingError
 
 logger = logging.getLogger("tinyjobs.store")
@@ -22,16 +22,24 @@ _MADE = re.compile(r'CREATE (?:UNIQUE )?(?:TABLE|INDEX) (?:"(?:[^"]|"")*"\.)?(\w
 
 
 async def install(
-    connection: Connection, statements: Statements, where: str, *, suits: Verb[None] | None = None
+    connection: Connection,
+    statements: Statements,
+    where: str,
+    *,
+    suits: Verb[None] | None = None,
+    first: Verb[None] | None = None,
 ) -> None:
     """Create what the DDL has and the store lacks, once it is sure whose tables these are.
 
     Safe when many processes start at once. A store laid out by a newer release is left as it is. `suits` is asked
-    before the first table is made, and raises where a store should not live.
+    before the first table is made, and raises where a store should not live. `first` opens the transaction: it keeps
+    other processes out, where beginning one does not.
     """
-    if not await _lacking(connection, statements, where):
+    if not await _lacking(connection, statements, where, first):
         return
     async with connection.transaction():
+        if first is not None:
+            await first(connection)
         # Another process may have been first while this one waited for the lock.
         lacking = await _lacking(connection, statements, where)
         is_new = len(lacking) == len(_made(statements))
@@ -75,7 +83,9 @@ def meta_ddl(statements: Statements) -> Statement:
     )
 
 
-async def _lacking(connection: Connection, statements: Statements, where: str) -> list[str]:
+async def _lacking(
+    connection: Connection, statements: Statements, where: str, first: Verb[None] | None = None
+) -> list[str]:
     """The tables and indexes that are not there and that this release may make. Raises when they are not ours."""
     names = {row[0] for row in await connection.fetch(statements["tables"])}
     made = _made(statements)
@@ -92,7 +102,7 @@ async def _lacking(connection: Connection, statements: Statements, where: str) -
         if _check_meta(rows, statements.prefix, where) > SCHEMA_VERSION:
             return []
     elif jobs in names:
-        await _heal_meta(connection, statements, where)
+        await _heal_meta(connection, statements, where, first)
         names.add(meta)
     else:
         raise _foreign(statements.prefix, where)
@@ -104,14 +114,15 @@ def _made(statements: Statements) -> dict[str, Statement]:
     return {found[1]: entry for entry in statements.schema if (found := _MADE.match(entry.format))}
 
 
-async def _heal_meta(connection: Connection, statements: Statements, where: str) -> None:
+async def _heal_meta(connection: Connection, statements: Statements, where: str, first: Verb[None] | None) -> None:
     """Tables built from the Django models have no meta beside them; write it, if the tables are ours."""
-    probe = make_statement("probe", f"SELECT ready_at, active_key FROM {statements.prefix}_jobs LIMIT 0")
     try:
-        await connection.fetch(probe)
+        await connection.fetch(statements["probe"])
     except SchemaMissingError as error:
         raise _foreign(statements.prefix, where) from error
     async with connection.transaction():
+        if first is not None:
+            await first(connection)
         names = {row[0] for row in await connection.fetch(statements["tables"])}
         if f"{statements.prefix}_meta" not in names:
             await connection.execute(meta_ddl(statements))
@@ -144,5 +155,5 @@ def _number(meta: dict[str, str], key: str, where: str) -> int:
 def _foreign(prefix: str, where: str) -> ConfigurationError:
     return ConfigurationError(
         f"{where} holds tables named {prefix}_… that this package did not lay out; an older package named tinyjobs "
-        f"uses the same names with other columns. Give this store another file, or another prefix=."
+        f"uses the same names with other columns. Give this store another place, or another prefix=."
     )

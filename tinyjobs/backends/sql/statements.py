@@ -2,9 +2,9 @@
 
 Files use `%s` for a parameter and `%%` for a percent sign, as Django's cursors and psycopg do; the form with `?` is
 made here once. What is templated is never a caller's value: `{prefix}`; `{tables}`, the prefix behind the schema, where
-the store has one; `{schema}`, that schema as a text; and `{columns}` or `{listing}`, the job's columns in the order
-that `rows` reads them, so that no file can drift from it. `{part:name}` stands for the file `sql/parts/name`,
-which several statements share. Lines that begin with `--` are comments.
+the store has one; that schema as a name, `{home}`, and as a text, `{schema}`; and `{columns}` or `{listing}`, the job's
+columns in the order that `rows` reads them, so that no file can drift from it. `{part:name}` stands for the file
+`sql/parts/name`, which several statements share. Lines that begin with `--` are comments.
 """
 
 import re
@@ -18,6 +18,7 @@ from tinyjobs.core.errors import ConfigurationError
 DEFAULT_PREFIX = "tinyjobs"
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _PART = re.compile(r"\{part:(\w+)\}")
+_FILLED = re.compile(r"\{(prefix|home|tables|schema|columns|listing)\}")
 _PLACEHOLDER = re.compile(r"%s|%%")
 
 
@@ -49,9 +50,9 @@ class Statements:
             for name, text in _texts(package, "sql").items()
         }
         self.schema = [
-            make_statement(f"schema {number}", text)
+            make_statement(f"schema {number}", _fill(text, self.prefix, schema))
             for number, script in sorted(_texts(package, "schema").items())
-            for text in _split(_fill(script, self.prefix, schema))
+            for text in _split(script)
         ]
 
     def __getitem__(self, name: str) -> Statement:
@@ -98,11 +99,19 @@ def _assemble(text: str, package: str) -> str:
 
 def _fill(text: str, prefix: str, schema: str | None) -> str:
     # A percent sign is doubled, since what drivers read is the form with parameters.
-    quoted = "" if schema is None else '"' + schema.replace('"', '""').replace("%", "%%") + '".'
-    literal = "current_schema()" if schema is None else "'" + schema.replace("'", "''").replace("%", "%%") + "'"
-    listing = (f"NULL AS {name}" if name in LARGE_COLUMNS else name for name in JOB_COLUMNS)
-    columns = text.replace("{columns}", ", ".join(JOB_COLUMNS)).replace("{listing}", ", ".join(listing))
-    return columns.replace("{tables}", quoted + prefix).replace("{schema}", literal).replace("{prefix}", prefix)
+    name = None if schema is None else schema.replace("%", "%%")
+    home = "" if name is None else '"' + name.replace('"', '""') + '"'
+    listing = (f"NULL AS {column}" if column in LARGE_COLUMNS else column for column in JOB_COLUMNS)
+    values = {
+        "prefix": prefix,
+        "home": home,
+        "tables": f"{home}.{prefix}" if home else prefix,
+        "schema": "current_schema()" if name is None else "'" + name.replace("'", "''") + "'",
+        "columns": ", ".join(JOB_COLUMNS),
+        "listing": ", ".join(listing),
+    }
+    # In one go: a schema may be named like a placeholder.
+    return _FILLED.sub(lambda found: values[found[1]], text)
 
 
 def _split(script: str) -> list[str]:
