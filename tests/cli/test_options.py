@@ -45,10 +45,13 @@ def test_every_flag_reaches_the_worker():
         "poll": ("0.25", 0.25),
         "shutdown_timeout": ("0", 0.0),
         "stall": ("60", 60.0),
+        "misfire_grace": ("30", 30.0),
     }
     line = [word for name, (text, _) in flags.items() for word in (f"--{name.replace('_', '-')}", text)]
     expected = {name: value for name, (_, value) in flags.items()}
-    assert settings(*line, "--until-empty") == WorkerSettings(**expected, until_empty=True, handle_signals=False)
+    assert settings(*line, "--until-empty", "--no-scheduler") == WorkerSettings(
+        **expected, scheduler=False, until_empty=True, handle_signals=False
+    )
 
 
 def test_every_setting_of_a_worker_is_a_flag():

@@ -12,8 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
+from tinyjobs.backends.schedules import KeepsNoSchedules, ScheduleVerbs
+from tinyjobs.backends.schedules import unsupported as _unsupported
 from tinyjobs.core.clock import Clock, SystemClock
-from tinyjobs.core.errors import UnsupportedCapabilityError
 from tinyjobs.core.job import (
     Claimed,
     ClaimRequest,
@@ -22,8 +23,6 @@ from tinyjobs.core.job import (
     Job,
     Page,
     Recorded,
-    ScheduleMove,
-    ScheduleState,
     Stats,
 )
 from tinyjobs.core.status import ExecutionStatus, JobStatus
@@ -51,7 +50,7 @@ class Capabilities:
 
 
 @runtime_checkable
-class Backend(Protocol):
+class Backend(ScheduleVerbs, Protocol):
     """A store of jobs, as everything above this floor sees it."""
 
     capabilities: Capabilities
@@ -181,45 +180,6 @@ class Backend(Protocol):
         """The store in figures."""
         ...
 
-    async def present(self) -> float:
-        """The instant it is by the clock that decides, in unix seconds: the store's own, where it has one."""
-        ...
-
-    async def schedules(self) -> list[ScheduleState]:
-        """Every schedule known to the store, by name."""
-        ...
-
-    async def register_schedules(self, states: Sequence[ScheduleState]) -> None:
-        """Add schedules or change them. What they did last is kept, and so is the stored next time, unless the cron or
-        the time zone changed or an error had stopped the schedule.
-        """
-        ...
-
-    async def save_schedule(self, state: ScheduleState) -> bool:
-        """The same for one schedule whose source is "data"; False, and nothing done: the code declares that name."""
-        ...
-
-    async def delete_schedule(self, name: str) -> bool:
-        """Forget a schedule; False if there is none of that name. Its jobs stay."""
-        ...
-
-    async def fire_schedule(
-        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job], error: str | None = None
-    ) -> list[Job] | None:
-        """Move the schedule on and keep its jobs, only if it still stands at `expected`; None: another was first.
-
-        Both instants are unix seconds. `error` is kept with the schedule, or cleared.
-        """
-        ...
-
-    async def fire_schedules(self, moves: Sequence[ScheduleMove]) -> list[list[Job] | None]:
-        """Do that to many, an answer for each in order, in one transaction if the store has them.
-
-        A schedule that somebody else is just moving may count as one where another was first. Raises what the store
-        answers to any of the jobs; then nothing was done, or, without transactions, only a part.
-        """
-        ...
-
     async def list(
         self,
         *,
@@ -233,7 +193,7 @@ class Backend(Protocol):
         ...
 
 
-class BaseBackend(ABC):
+class BaseBackend(KeepsNoSchedules, ABC):
     """What a store inherits: the abstract verbs are the ones it must write."""
 
     capabilities: Capabilities = Capabilities()
@@ -378,44 +338,6 @@ class BaseBackend(ABC):
     async def stats(self) -> Stats:
         """See `Backend.stats`."""
 
-    # --- schedules ----------------------------------------------------------------------------------------------
-
-    async def present(self) -> float:
-        """The app's clock, by default."""
-        return self.clock.now()
-
-    async def schedules(self) -> list[ScheduleState]:
-        """None, for a store that keeps no schedules."""
-        return []
-
-    async def register_schedules(self, states: Sequence[ScheduleState]) -> None:
-        """Refused by a store that keeps no schedules."""
-        if states:
-            raise _unsupported(self, "schedules")
-
-    async def save_schedule(self, state: ScheduleState) -> bool:
-        """Refused by a store that keeps no schedules."""
-        raise _unsupported(self, "schedules")
-
-    async def delete_schedule(self, name: str) -> bool:
-        """Refused by a store that keeps no schedules."""
-        raise _unsupported(self, "schedules")
-
-    async def fire_schedule(
-        self, name: str, *, expected: float, next_run_at: float, jobs: Sequence[Job], error: str | None = None
-    ) -> list[Job] | None:
-        """Refused by a store that keeps no schedules."""
-        raise _unsupported(self, "schedules")
-
-    async def fire_schedules(self, moves: Sequence[ScheduleMove]) -> list[list[Job] | None]:
-        """One after the other."""
-        return [
-            await self.fire_schedule(
-                move.name, expected=move.expected, next_run_at=move.next_run_at, jobs=move.jobs, error=move.error
-            )
-            for move in moves
-        ]
-
     # Last in the class: below it, `list` would name this method where a type is meant.
     @abstractmethod
     async def list(
@@ -428,10 +350,6 @@ class BaseBackend(ABC):
         cursor: str | None = None,
     ) -> Page:
         """See `Backend.list`."""
-
-
-def _unsupported(backend: object, what: str) -> Exception:
-    return UnsupportedCapabilityError(f"{type(backend).__name__} does not support {what}.")
 
 
 class BackendFactory(Protocol):

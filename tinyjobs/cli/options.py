@@ -140,6 +140,8 @@ IMPORT = Option(
 JSON = Option(("--json",), "print JSON, for programs", {"action": "store_true", "dest": "as_json"})
 _IDS = Option(("ids",), "the job's id, as a listing shows it", {"type": text_of_an_id, "metavar": "ID", "nargs": "+"})
 
+_GRACE = _knob("--misfire-grace", float, "how late a firing may be and still be on time")
+
 WORKER = Command(
     "worker",
     "Run jobs until told to stop. The first Ctrl-C or SIGTERM lets running jobs end, the second does not wait.",
@@ -156,6 +158,12 @@ WORKER = Command(
         _knob("--poll", float, "the longest wait between two looks when idle"),
         _knob("--shutdown-timeout", float, "how long a stop waits for running coroutines"),
         _knob("--stall", float, "how long leases are renewed while the event loop is blocked"),
+        Option(
+            ("--scheduler",),
+            "fire schedules as well (default); --no-scheduler leaves them to others",
+            {"action": argparse.BooleanOptionalAction, "default": None},
+        ),
+        _GRACE,
         IMPORT,
         Option(
             ("--until-empty",),

@@ -31,6 +31,8 @@ _FROM_OPTIONS = (
     "poll",
     "shutdown_timeout",
     "stall",
+    "scheduler",
+    "misfire_grace",
 )
 _SECONDS_BETWEEN_LOOKS = 0.5
 

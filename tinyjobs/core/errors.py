@@ -40,6 +40,10 @@ class JobNotFoundError(TinyJobsError, LookupError):
     """The store has no job of that id."""
 
 
+class ScheduleNotFoundError(TinyJobsError, LookupError):
+    """Neither the store nor the code has a schedule of that name."""
+
+
 class UnsupportedCapabilityError(TinyJobsError):
     """The store cannot do what was asked, or the feature is not part of this release."""
 

@@ -6,13 +6,17 @@ from random import Random, SystemRandom
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.schedules import Timetable
 from tinyjobs.core.task import Around, Catalogue
 from tinyjobs.runtime.hooks import Hooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The parts a job needs to be run. `around` is entered in the thread or asyncio task that runs each job."""
+    """The parts a job needs to be run. `around` is entered in the thread or asyncio task that runs each job.
+
+    Without a `timetable` nobody here fires schedules.
+    """
 
     store: Backend
     catalogue: Catalogue
@@ -21,6 +25,7 @@ class Engine:
     random: Random = field(default_factory=SystemRandom)
     hooks: Hooks = field(default_factory=Hooks)
     around: Around | None = None
+    timetable: Timetable | None = None
     max_result_bytes: int | None = None
     unknown_task_delay: float = 60.0
     unknown_task_max_delay: float = 3_600.0

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tinyjobs.core.errors import ConfigurationError, refuse_unknown
+from tinyjobs.core.firing import MISFIRE_GRACE
 from tinyjobs.core.options import check_flag, check_queue
 
 
@@ -16,7 +17,8 @@ class WorkerSettings:
     `async_concurrency`: coroutines at once. `lease`: how long a claim holds without renewal; it is renewed at a third.
     `reap_interval`: how often expired leases are looked for. `poll`: the longest wait of an idle worker between two
     looks. `shutdown_timeout`: from the stop signal to the end. `stall`: for how long leases are renewed on behalf of
-    an event loop that does not answer. `until_empty`: end when nothing is due or running.
+    an event loop that does not answer. `scheduler`: whether to fire schedules beside the jobs; never `until_empty`.
+    `misfire_grace`: how late a firing may be and still be on time. `until_empty`: end when nothing is due or running.
     """
 
     queues: tuple[str, ...] = ()
@@ -27,8 +29,15 @@ class WorkerSettings:
     poll: float = 0.5
     shutdown_timeout: float = 30.0
     stall: float = 300.0
+    scheduler: bool = True
+    misfire_grace: float = MISFIRE_GRACE
     until_empty: bool = False
     handle_signals: bool = True
+
+    @property
+    def fires_schedules(self) -> bool:
+        """Whether a scheduler runs beside the worker. One that ends with its jobs cannot be relied on to fire any."""
+        return self.scheduler and not self.until_empty
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], source: str) -> "WorkerSettings":
@@ -41,7 +50,7 @@ class WorkerSettings:
         for name, (least, most) in _SECONDS.items():
             if name in checked:
                 checked[name] = _seconds(checked[name], least, most, f"{source}: {name}")
-        for name in ("until_empty", "handle_signals"):
+        for name in ("scheduler", "until_empty", "handle_signals"):
             check_flag(checked.get(name, False), f"{source}: {name}")
         if "queues" in checked:
             checked["queues"] = _queues(checked["queues"], f"{source}: queues")
@@ -55,6 +64,7 @@ _SECONDS = {
     "poll": (0.001, 3_600.0),
     "shutdown_timeout": (0.0, 86_400.0),
     "stall": (1.0, 86_400.0),
+    "misfire_grace": (1.0, 86_400.0),
 }
 
 

@@ -26,6 +26,7 @@ from tinyjobs.runtime.leases import LeaseKeeper
 from tinyjobs.runtime.lookahead import Lookahead
 from tinyjobs.runtime.ownloop import out_of_sight
 from tinyjobs.runtime.recorder import Recorder
+from tinyjobs.runtime.scheduler import loops_of_scheduler
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.shutdown import LEAST_TIMEOUT, Shutdown
 from tinyjobs.runtime.slots import capacity
@@ -309,7 +310,8 @@ class Worker:
         self._left_some = False
         hooks.caught_up = parts.idler.wake
         parts.keeper.start()
-        parts.tasks = [out_of_sight(loop.create_task(beside())) for beside in (parts.upkeep.run, parts.idler.listen)]
+        loops = (parts.upkeep.run, parts.idler.listen, *loops_of_scheduler(engine, settings))
+        parts.tasks = [out_of_sight(loop.create_task(run())) for run in loops]
         return parts
 
     async def _wind_down(self, parts: _Parts) -> None:

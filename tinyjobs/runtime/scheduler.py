@@ -1,0 +1,350 @@
+"""The scheduler: makes jobs of schedules whose time has come.
+
+Every worker has one, and there is no leader: each firing is a compare and swap in the store, so any number of
+schedulers make one job of it, and losing is nothing to speak of. The state is the row. A scheduler that is killed
+leaves either a fired schedule or one that is still due, and the next one to look goes on from there.
+
+The store's clock decides what is due. Between two passes a scheduler sleeps until the earliest next time, so a pass
+that fires nothing is two reads. It knows what is declared through the timetable, and schedules kept as data from their
+rows.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, NamedTuple
+
+from tinyjobs.core.cron import NEVER, zone_of
+from tinyjobs.core.errors import ConfigurationError, DataRefusedError, UnknownTaskError
+from tinyjobs.core.firing import MISFIRE_GRACE, Firing, Misfire, firing_due
+from tinyjobs.core.ids import IdSource
+from tinyjobs.core.job import Job, ScheduleMove, ScheduleState
+from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
+from tinyjobs.core.storable import storable
+from tinyjobs.core.trouble import Backoff, is_final, log_failure
+from tinyjobs.runtime.engine import Engine
+from tinyjobs.runtime.schedules import is_paused, new_state
+from tinyjobs.runtime.settings import WorkerSettings
+
+logger = logging.getLogger("tinyjobs.scheduler")
+
+_LONGEST_SLEEP = 30.0
+_SHORTEST_SLEEP = 0.001
+# Schedules in one transaction. A larger one would hold SQLite's write lock for longer than a worker should wait.
+_BATCH = 200
+# After so many rows the loop is given a turn: others live on it.
+_STRIDE = 200
+# How long a schedule that failed here is left alone, and how often trouble that lasts is told of again.
+_QUIET = 60.0
+_LONGEST_ERROR = 2_000
+
+
+class _Due(NamedTuple):
+    """A schedule, where it stands, and what that asks for now."""
+
+    schedule: Schedule
+    state: ScheduleState
+    firing: Firing
+
+
+@dataclass(slots=True)
+class _Stuck:
+    """A schedule that this process cannot fire: where it stood then, and until when it is left alone."""
+
+    expected: float
+    since: float
+    until: float
+
+
+class Scheduler:
+    """Fires the schedules of an engine's store. `fired` and `skipped` count the jobs made, and held off by the last."""
+
+    def __init__(self, engine: Engine, timetable: Timetable, grace: float = MISFIRE_GRACE) -> None:
+        self._engine = engine
+        self._timetable = timetable
+        self._grace = grace
+        # Whatever is made or moved elsewhere is seen well within the grace.
+        self._longest_sleep = min(_LONGEST_SLEEP, max(grace / 2, 1.0))
+        self._ids = IdSource()
+        self._has_registered = False
+        self._stuck: dict[str, _Stuck] = {}
+        # Rows that were read, as they were, with what they say.
+        self._read: dict[str, tuple[ScheduleState, Schedule]] = {}
+        self._trouble = Backoff()
+        self._told_at = -inf
+        self.fired = 0
+        self.skipped = 0
+
+    async def run(self) -> None:
+        """Pass after pass until cancelled. One that fails is told of and tried again; raises what no pass can mend."""
+        for problem in self._timetable.problems():
+            logger.error("a schedule cannot be fired: %s", problem)
+        while True:
+            try:
+                seconds = await self.tick()
+            except Exception as error:
+                if is_final(error):
+                    raise
+                seconds = self._failed(error)
+            else:
+                if self._trouble.succeeded():
+                    logger.info("schedules are fired again")
+                    self._told_at = -inf
+            await self._engine.clock.sleep(seconds)
+
+    async def tick(self) -> float:
+        """Fire what is due; for how many seconds there is nothing more to do. 0: look again at once."""
+        monotonic = self._engine.clock.monotonic
+        began = monotonic()
+        store = self._engine.store
+        now = await store.present()
+        states = await self._registered(await store.schedules(), now)
+        due: list[_Due] = []
+        soonest = inf
+        for place, state in enumerate(states):
+            await self._give_way(place)
+            schedule = await self._readable(state)
+            if schedule is None:
+                continue
+            firing = self._firing(schedule, state, now)
+            if firing is None:
+                soonest = min(soonest, state.next_run_at)
+            elif not self._is_stuck(state):
+                due.append(_Due(schedule, state, firing))
+        if due and await self._fire(due, now):
+            return 0.0
+        return max(min(soonest - now - (monotonic() - began), self._longest_sleep), _SHORTEST_SLEEP)
+
+    # --- what there is to fire ----------------------------------------------------------------------------------
+
+    async def _registered(self, states: list[ScheduleState], now: float) -> list[ScheduleState]:
+        """Register what is declared, at the first pass where it differs from what is stored, later where it is gone."""
+        stored = {state.name: state for state in states}
+        changed = []
+        for place, (name, schedule) in enumerate(self._timetable.declared().items()):
+            await self._give_way(place)
+            known = stored.get(name)
+            if known is not None and (self._has_registered and known.source != DATA):
+                continue
+            state = new_state(self._timetable, schedule, now)
+            if known is not None and known.source == DATA:
+                logger.warning(
+                    "the schedule %r is declared in the code (%s), which wins over the one kept as data",
+                    name,
+                    schedule.source,
+                )
+            if known is None or not _is_same(known, state):
+                changed.append(state)
+        if changed:
+            await self._engine.store.register_schedules(changed)
+            states = await self._engine.store.schedules()
+        self._has_registered = True
+        return states
+
+    async def _readable(self, state: ScheduleState) -> Schedule | None:
+        """The schedule that a row stands for; None: it is not to be fired from here."""
+        declared = self._timetable.declared().get(state.name)
+        if declared is not None:
+            return declared
+        if state.source != DATA or is_paused(state):
+            return None  # what is declared elsewhere, or nowhere any more, is not ours
+        row = replace(state, next_run_at=0.0, last_run_at=None, last_job_id=None, skips=0)
+        kept = self._read.get(state.name)
+        if kept is None or kept[0] != row:
+            try:
+                kept = self._read[state.name] = row, Schedule.read(state, self._engine.codecs)
+            except Exception as error:
+                await self._stop(state, error)
+                return None
+        return kept[1]
+
+    def _firing(self, schedule: Schedule, state: ScheduleState, now: float) -> Firing | None:
+        # The row says when, since it has the latest registration: during a deploy the old code follows the new rule.
+        try:
+            cron, zone = parsed(state.cron), zone_of(state.timezone)
+        except ConfigurationError:
+            cron, zone = schedule.rule.cron, schedule.rule.zone
+        return firing_due(state.next_run_at, now, cron, zone, schedule.rule.misfire, self._grace)
+
+    # --- firing -------------------------------------------------------------------------------------------------
+
+    async def _fire(self, due: Sequence[_Due], now: float) -> bool:
+        """Fire them in batches, beginning anywhere, so that schedulers which wake together do not all want the same.
+
+        Where most of a batch was somebody else's, the rest is looked at anew. False: nothing could be done at all.
+        """
+        start = self._engine.random.randrange(len(due)) if len(due) > _BATCH else 0
+        order = [*due[start:], *due[:start]]
+        has_moved = False
+        for place in range(0, len(order), _BATCH):
+            batch = order[place : place + _BATCH]
+            moves = [(one, move) for one in batch if (move := await self._move(one, now)) is not None]
+            if not moves:
+                continue
+            has_moved = True
+            fired = await self._write(moves)
+            for (mine, _), jobs in zip(moves, fired, strict=True):
+                if jobs is not None:
+                    self._note(mine, jobs)
+            if fired.count(None) > len(fired) / 2:
+                break
+        return has_moved
+
+    async def _move(self, due: _Due, now: float) -> ScheduleMove | None:
+        """What to tell the store; None: no job can be made of it here."""
+        state, firing = due.state, due.firing
+        try:
+            jobs = self._jobs(due.schedule, firing.instants, now)
+        except UnknownTaskError as error:
+            await self._wait_for_its_task(due, error)
+            return None
+        except Exception as error:
+            await self._stop(state, error)
+            return None
+        return ScheduleMove(name=state.name, expected=state.next_run_at, next_run_at=firing.next_run_at, jobs=jobs)
+
+    def _jobs(self, schedule: Schedule, instants: Sequence[float], now: float) -> list[Job]:
+        """A job for each instant, due since then."""
+        if not instants:
+            return []
+        job = self._timetable.job(schedule)
+        return [
+            replace(
+                job,
+                id=job_id,
+                run_at=instant,
+                delay=None,
+                created_at=now,
+                scheduled_for=instant,
+                key=schedule.key or job.key,
+            )
+            for job_id, instant in zip(self._ids.make_many(now, len(instants)), instants, strict=True)
+        ]
+
+    async def _write(self, moves: Sequence[tuple[_Due, ScheduleMove]]) -> list[list[Job] | None]:
+        """Fire them in one transaction; where the store refuses the data of one, one after the other."""
+        store = self._engine.store
+        try:
+            return await store.fire_schedules([move for _, move in moves])
+        except DataRefusedError:
+            fired: list[list[Job] | None] = []
+        for due, move in moves:
+            try:
+                fired += await store.fire_schedules([move])
+            except DataRefusedError as error:
+                fired.append(None)
+                await self._stop(due.state, error)
+        return fired
+
+    def _note(self, due: _Due, jobs: Sequence[Job]) -> None:
+        name = due.state.name
+        made = sum(not job.existing for job in jobs)
+        self.fired += made
+        self.skipped += len(jobs) - made
+        if len(jobs) > made:
+            logger.debug("the schedule %r made no job: its last one is still active", name)
+        if due.firing.missed_since is not None:
+            catches_up = made and due.schedule.rule.misfire is Misfire.RUN_ONCE
+            logger.info(
+                "the schedule %r missed firings since %.0f; %s",
+                name,
+                due.firing.missed_since,
+                "one job stands for them" if catches_up else "they are skipped",
+            )
+        elif not due.firing.instants:
+            logger.info("the schedule %r stood too late, as after a clock that stepped back, and was moved", name)
+
+    # --- what cannot be fired -----------------------------------------------------------------------------------
+
+    async def _wait_for_its_task(self, due: _Due, error: Exception) -> None:
+        """Leave it to a scheduler that knows the task, as during a deploy; one that nobody fires stops itself."""
+        state = due.state
+        before = self._stuck.get(state.name)
+        now = self._engine.clock.monotonic()
+        if before is None or before.expected != state.next_run_at:
+            self._leave_alone(state.name, state.next_run_at)
+            logger.error(
+                "the schedule %r is due, and this process has no task %r: it is left to others, and stops itself if "
+                "nobody has fired it in %g s",
+                state.name,
+                due.schedule.task,
+                max(self._grace, _QUIET),
+                extra={"schedule": state.name, "task": due.schedule.task},
+            )
+        elif now - before.since < max(self._grace, _QUIET):
+            before.until = now + min(self._grace, _QUIET)
+        else:
+            await self._stop(state, error)
+
+    async def _stop(self, state: ScheduleState, error: Exception) -> None:
+        """A row that cannot work stops itself, with the reason kept. What the code declares is only left alone."""
+        reason = f"{type(error).__name__}: {error}" if not isinstance(error, ConfigurationError) else str(error)
+        self._engine.hooks.report("scheduler", error)
+        if state.source != DATA:
+            self._leave_alone(state.name, state.next_run_at)
+            logger.error("the schedule %r cannot be fired: %s", state.name, reason, extra={"schedule": state.name})
+            return
+        stopped = await self._engine.store.fire_schedule(
+            state.name,
+            expected=state.next_run_at,
+            next_run_at=NEVER,
+            jobs=[],
+            error=storable(reason, _LONGEST_ERROR),
+        )
+        if stopped is not None:
+            logger.error(
+                "the schedule %r cannot work and has stopped itself: %s",
+                state.name,
+                reason,
+                extra={"schedule": state.name},
+            )
+
+    def _leave_alone(self, name: str, expected: float) -> None:
+        now = self._engine.clock.monotonic()
+        self._stuck[name] = _Stuck(expected, now, now + min(self._grace, _QUIET))
+
+    def _is_stuck(self, state: ScheduleState) -> bool:
+        stuck = self._stuck.get(state.name)
+        if stuck is None:
+            return False
+        if stuck.expected != state.next_run_at:
+            del self._stuck[state.name]
+            return False
+        return self._engine.clock.monotonic() < stuck.until
+
+    async def _give_way(self, place: int) -> None:
+        if place % _STRIDE == _STRIDE - 1:
+            await self._engine.clock.sleep(0)
+
+    def _failed(self, error: Exception) -> float:
+        """Tell of a failing pass, and again each minute it lasts, louder; how long to wait."""
+        self._engine.hooks.report("scheduler", error)
+        now = self._engine.clock.monotonic()
+        if self._trouble.failures == 0:
+            log_failure(logger, error, "schedules cannot be fired, trying again: %s")
+            self._told_at = now
+        elif now - self._told_at >= _QUIET:
+            logger.error("schedules still cannot be fired: %s", error)
+            self._told_at = now
+        return self._trouble.failed()
+
+
+def loops_of_scheduler(engine: Engine, settings: WorkerSettings) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    """What a worker runs to fire schedules: nothing if it is not to, or has none, or its store keeps none."""
+    timetable = engine.timetable
+    if timetable is None or not settings.fires_schedules or not engine.store.capabilities.schedules:
+        return []
+    return [Scheduler(engine, timetable, settings.misfire_grace).run]
+
+
+def _is_same(stored: ScheduleState, declared: ScheduleState) -> bool:
+    """Whether registering would change nothing."""
+    kept = replace(
+        declared,
+        next_run_at=stored.next_run_at,
+        last_run_at=stored.last_run_at,
+        last_job_id=stored.last_job_id,
+        skips=stored.skips,
+    )
+    return kept == stored

@@ -1,0 +1,161 @@
+"""What people do to schedules: keep one as data, pause, resume and delete it, and ask when it fires next.
+
+Coroutines over a store's verbs and a program's timetable, which the faces run in their own way. Each change is a
+compare and swap, so a scheduler that fires at the same moment is never written over.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tinyjobs.backends.base import Backend
+from tinyjobs.core.cron import NEVER, zone_of
+from tinyjobs.core.errors import ConfigurationError, ScheduleNotFoundError, StoreBusyError, TinyJobsError
+from tinyjobs.core.firing import MISFIRE_GRACE
+from tinyjobs.core.job import ScheduleState
+from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
+
+# A scheduler moves a row once a minute at most; who loses this often meets something else.
+_TRIES = 100
+# A scheduler sleeps half a minute at most; a firing so late has nobody to make it.
+_OVERDUE = MISFIRE_GRACE + 30.0
+
+
+def is_paused(state: ScheduleState) -> bool:
+    """Whether the schedule stands at a time that never comes."""
+    return state.next_run_at >= NEVER
+
+
+def is_overdue(state: ScheduleState, now: float) -> bool:
+    """Whether no scheduler can be at work: the schedule should have fired long ago, as far as those go."""
+    return state.next_run_at < now - _OVERDUE
+
+
+def upcoming(state: ScheduleState, now: float, count: int) -> list[float]:
+    """When it fires next; nothing for a paused one and for one whose rule cannot be read."""
+    if is_paused(state):
+        return []
+    try:
+        cron, zone = parsed(state.cron), zone_of(state.timezone)
+    except ConfigurationError:
+        return []
+    later = cron.upcoming(max(state.next_run_at, now), zone, count)
+    return [state.next_run_at, *later][:count]
+
+
+async def save(store: Backend, timetable: Timetable, name: str, given: Mapping[str, Any], source: str) -> ScheduleState:
+    """Add or change a schedule that is kept as data. Refused is whatever a declaration would be refused for."""
+    schedule = Schedule.parse(name, given, source, timetable.default_zone)
+    if name in timetable.declared():
+        raise ConfigurationError(_declared(name, source))
+    job = timetable.job(schedule)
+    next_run_at = schedule.rule.cron.next_after(await store.present(), schedule.rule.zone)
+    if not await store.save_schedule(schedule.state(job, next_run_at, DATA)):
+        raise ConfigurationError(_declared(name, source))
+    return await find(store, timetable, name)
+
+
+async def delete(store: Backend, timetable: Timetable, name: str) -> None:
+    """Forget a schedule that no code declares any more, or that is kept as data."""
+    if name in timetable.declared():
+        raise ConfigurationError(
+            f"The schedule {name!r} is declared in the code ({timetable.declared()[name].source}), which would bring "
+            f"it back. Take it out there, or pause it."
+        )
+    if not await store.delete_schedule(name):
+        raise _unknown(name)
+
+
+async def pause(store: Backend, timetable: Timetable, name: str) -> ScheduleState:
+    """Have it fire no more until it is resumed. Restarts and deploys leave it paused; a changed rule does not."""
+    for _ in range(_TRIES):
+        state = await find(store, timetable, name)
+        if is_paused(state) or await _move(store, state, NEVER):
+            return await find(store, timetable, name)
+    raise _contended(name)
+
+
+async def resume(store: Backend, timetable: Timetable, name: str) -> ScheduleState:
+    """Have a paused one fire again, from its next time on; one that is not paused stays as it is."""
+    for _ in range(_TRIES):
+        state = await find(store, timetable, name)
+        if not is_paused(state):
+            return state
+        next_run_at = parsed(state.cron).next_after(await store.present(), zone_of(state.timezone))
+        if next_run_at >= NEVER or await _move(store, state, next_run_at):
+            return await find(store, timetable, name)
+    raise _contended(name)
+
+
+async def find(store: Backend, timetable: Timetable, name: str) -> ScheduleState:
+    """The schedule as the store has it. One that is declared and that no scheduler has registered yet is registered.
+
+    Raises `ScheduleNotFoundError`.
+    """
+    declared = timetable.declared().get(name)
+    for state in await store.schedules():
+        if state.name == name:
+            return state
+    if declared is None:
+        raise _unknown(name)
+    await store.register_schedules([new_state(timetable, declared, await store.present())])
+    return next(state for state in await store.schedules() if state.name == name)
+
+
+def new_state(timetable: Timetable, declared: Schedule, now: float) -> ScheduleState:
+    """What is registered of a declared schedule: it begins at its next time after `now`."""
+    return declared.state(timetable.job(declared), declared.rule.cron.next_after(now, declared.rule.zone))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The schedules of a program and its store at the instant `now`: those stored, those declared and not yet stored.
+
+    `inert` names stored ones that the code once declared and no longer does: nobody fires them.
+    """
+
+    now: float
+    states: list[ScheduleState]
+    unregistered: list[Schedule]
+    inert: frozenset[str]
+
+    @property
+    def overdue(self) -> list[ScheduleState]:
+        """Those that should have fired long ago: no scheduler is at work."""
+        return [state for state in self.states if state.name not in self.inert and is_overdue(state, self.now)]
+
+    @property
+    def active(self) -> int:
+        """How many there are to fire."""
+        stored = [state for state in self.states if state.name not in self.inert and not is_paused(state)]
+        return len(stored) + len(self.unregistered)
+
+
+async def overview(store: Backend, timetable: Timetable) -> Overview:
+    """Look at all of them."""
+    declared = timetable.declared()
+    states = await store.schedules()
+    known = {state.name for state in states}
+    return Overview(
+        now=await store.present(),
+        states=states,
+        unregistered=[schedule for name, schedule in sorted(declared.items()) if name not in known],
+        inert=frozenset(state.name for state in states if state.source != DATA and state.name not in declared),
+    )
+
+
+async def _move(store: Backend, state: ScheduleState, next_run_at: float) -> bool:
+    moved = await store.fire_schedule(state.name, expected=state.next_run_at, next_run_at=next_run_at, jobs=[])
+    return moved is not None
+
+
+def _declared(name: str, source: str) -> str:
+    return f"{source}: the code declares a schedule {name!r}, or once did. Choose another name, or delete that first."
+
+
+def _unknown(name: str) -> TinyJobsError:
+    return ScheduleNotFoundError(f"There is no schedule {name!r:.300}.")
+
+
+def _contended(name: str) -> TinyJobsError:
+    return StoreBusyError(f"The schedule {name!r} was moved by others {_TRIES} times in a row. Try again.")
