@@ -8,8 +8,9 @@ import pytest
 from tests.crash.workshop import Workshop, workshop_in
 
 
-@pytest.fixture
-def workshop(tmp_path: Path) -> Iterator[Workshop]:
-    """A fresh database and ledger; every process started here is gone at the end."""
-    with workshop_in(tmp_path) as made:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def workshop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workshop]:
+    """A fresh store and ledger; every process started here is gone at the end."""
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    with workshop_in(tmp_path, url) as made:
         yield made

@@ -7,6 +7,7 @@ really happened, whatever the store says.
 import asyncio
 import concurrent.futures
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -20,11 +21,11 @@ from tinyjobs.app.facade import TinyJobs
 from tinyjobs.core.context import current_job
 from tinyjobs.runtime.driving import drive
 
-DATABASE = os.environ["CRASH_DATABASE"]
+STORE = os.environ["CRASH_STORE"]
 LEDGER = Path(os.environ["CRASH_LEDGER"])
 STEP = 0.005
 
-app = TinyJobs(f"sqlite:///{DATABASE}")
+app = TinyJobs(STORE)
 
 
 def write(*words: object) -> None:
@@ -202,19 +203,25 @@ def enqueuer(settings: dict) -> None:
 
 
 def writer(settings: dict) -> None:
-    """Another program on the same file, in SQLite's default deferred mode, whose transactions write first."""
-    connection = sqlite3.connect(DATABASE, timeout=5.0)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("CREATE TABLE IF NOT EXISTS visits (id INTEGER PRIMARY KEY, at REAL)")
+    """Another program on the same database, whose transactions write first: on SQLite in its default deferred mode."""
+    if STORE.startswith("sqlite"):
+        connection, trouble = sqlite3.connect(STORE.removeprefix("sqlite:///"), timeout=5.0), sqlite3.OperationalError
+        connection.execute("PRAGMA journal_mode = WAL")
+    else:
+        import psycopg
+
+        connection, trouble = psycopg.connect(STORE, application_name="writer"), psycopg.Error
+    with connection if STORE.startswith("sqlite") else connection.transaction():
+        connection.execute("CREATE TABLE IF NOT EXISTS visits (at DOUBLE PRECISION)")
     ends = time.monotonic() + settings["seconds"]
     locked, took = [], []
     while time.monotonic() < ends:
         began = time.perf_counter()
         try:
-            with connection:
-                connection.execute("INSERT INTO visits (at) VALUES (?)", [time.time()])
+            with connection if STORE.startswith("sqlite") else connection.transaction():
+                connection.execute(f"INSERT INTO visits (at) VALUES ({time.time()})")
                 connection.execute("SELECT count(*) FROM visits").fetchone()
-        except sqlite3.OperationalError as error:
+        except trouble as error:
             locked.append(str(error))
         took.append(time.perf_counter() - began)
         time.sleep(settings["pause"])
@@ -223,4 +230,5 @@ def writer(settings: dict) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     {"worker": worker, "drainer": drainer, "enqueuer": enqueuer, "writer": writer}[sys.argv[1]](json.loads(sys.argv[2]))

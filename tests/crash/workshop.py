@@ -27,7 +27,8 @@ class Process:
     def __init__(self, workshop: "Workshop", role: str, settings: dict[str, Any]) -> None:
         environment = {
             **os.environ,
-            "CRASH_DATABASE": str(workshop.database),
+            **workshop.environment,
+            "CRASH_STORE": workshop.url,
             "CRASH_LEDGER": str(workshop.ledger_file),
             "PYTHONUNBUFFERED": "1",
         }
@@ -90,15 +91,18 @@ class Process:
 
 
 class Workshop:
-    """A database, a ledger, and the processes over them."""
+    """A store, a ledger, and the processes over them. Without a URL the store is a file in the folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.database = folder / "jobs.db"
+        self.url = url or f"sqlite:///{self.database}"
+        #: For the processes started from here on.
+        self.environment: dict[str, str] = {}
         self.ledger_file = folder / "ledger"
         self.ledger_file.touch()
         self.processes: list[Process] = []
-        self.app = TinyJobs(f"sqlite:///{self.database}")
+        self.app = TinyJobs(self.url)
         self.app.setup()
 
     def start(self, role: str = "worker", **settings: Any) -> Process:
@@ -154,9 +158,9 @@ class Workshop:
         self.app.close()
 
 
-def until(condition: Callable[[], Any], what: str = "") -> Any:
+def until(condition: Callable[[], Any], what: str = "", patience: float = PATIENCE) -> Any:
     """Wait for something that another process does."""
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + patience
     while not (found := condition()):
         assert time.monotonic() < ends, f"it did not come about: {what}"
         time.sleep(0.01)
@@ -164,8 +168,8 @@ def until(condition: Callable[[], Any], what: str = "") -> Any:
 
 
 @contextmanager
-def workshop_in(folder: Path) -> Iterator[Workshop]:
-    workshop = Workshop(folder)
+def workshop_in(folder: Path, url: str | None = None) -> Iterator[Workshop]:
+    workshop = Workshop(folder, url)
     try:
         yield workshop
     finally:

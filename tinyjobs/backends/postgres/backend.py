@@ -15,8 +15,9 @@ from tinyjobs.backends.postgres.joining import Joining
 from tinyjobs.backends.postgres.listener import Listener
 from tinyjobs.backends.postgres.notifying import Debounce, topic_of
 from tinyjobs.backends.postgres.options import PostgresOptions, parse_url
-from tinyjobs.backends.postgres.pool import LoopPool, Source, ThreadPool
+from tinyjobs.backends.postgres.pool import LoopPool, ThreadPool
 from tinyjobs.backends.postgres.pooling import refuse_transaction_pooling
+from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.layout import install
@@ -32,9 +33,9 @@ from tinyjobs.core.url import shown_url
 logger = logging.getLogger("tinyjobs.store")
 
 PACKAGE = "tinyjobs.backends.postgres"
-
 # The SQLSTATE of a role that may not do what was asked.
 _FORBIDDEN = "42501"
+
 
 class PostgresBackend(SqlBackend):
     """Jobs in a Postgres database. `keywords` gives the connection's settings anew for each connection."""
@@ -60,8 +61,8 @@ class PostgresBackend(SqlBackend):
         self._debounce = Debounce()
         self._listener: Listener | None = None
         dialect = PostgresDialect(Statements(PACKAGE, options.prefix, options.schema))
-        super().__init__(dialect, self._own, clock=clock, by_server=True)
         self._joining = Joining(dialect.statements, where)
+        super().__init__(dialect, self._own, clock=clock, by_server=True)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock, **options: Any) -> Self:
@@ -89,20 +90,21 @@ class PostgresBackend(SqlBackend):
             options=self.options,
             prelude=self._source.prelude,
         )
-        if self._source.is_placed:
         other._waiters = self._waiters
+        if self._source.is_placed:
             # The tables stay where they were found, whatever stands before them on the search path by now.
             other.dialect, other._source.is_placed = self.dialect, True
-        return other
             other._joining = self._joining
+        return other
 
-    def hurry(self, deadline: float | None) -> None:
     def joined(self, tx: object) -> Backend:
         """See `Backend.joined`. The store has to be set up."""
         return self._joining.store(tx, self.dialect, self.clock, awaits=self._runner is not self._threads)
 
-        """End every wait for a connection by `deadline` (monotonic seconds); None: the pool's timeout alone counts."""
+    def hurry(self, deadline: float | None) -> None:
+        """End every wait by `deadline` (monotonic seconds), for a connection and for an answer; None: as usual."""
         self._source.deadline = deadline
+        self._own.hurry()
 
     async def close(self) -> None:
         """Close every connection, also the threads'."""
@@ -189,12 +191,12 @@ class PostgresBackend(SqlBackend):
         schema = self.options.schema
         if schema is None:
             ((schema,),) = await connection.fetch(self.statements["find_schema"], [f"{self.options.prefix}_jobs"])
-        self.statements.place_in(schema)
         if schema is None:
             raise ConfigurationError(
                 f"{self.where}: no schema of the search_path exists, so there is no place for tables. Name one with "
                 f"schema=, which is made if it is missing."
             )
+        self.statements.place_in(schema)
 
     async def _begin_layout(self, connection: Connection) -> None:
         """One process at a time makes tables; the schema is made as well, where it is missing and was asked for."""

@@ -23,14 +23,14 @@ _REFUSED = {"22", "23", "54"}
 def translate(error: BaseException, where: str) -> BaseException:
     """The `StoreError` for a driver's error; anything else comes back as it is. The SQLSTATE is kept on it."""
     if isinstance(error, UnicodeEncodeError | OverflowError | psycopg.DataError):
-        return _told(DataRefusedError(f"Postgres cannot store these values: {_line(error)}"), error)
+        return _told(DataRefusedError(f"Postgres cannot store these values: {message_of(error)}"), error)
     if isinstance(error, PoolTimeout | TooManyRequests):
         return _told(StoreBusyError(f"{where}: every connection of the pool is in use."), error)
     if isinstance(error, PoolClosed):
         return _told(StoreUnavailableError(f"{where}: the store was closed."), error)
     if not isinstance(error, psycopg.Error):
         return error
-    state, text = error.sqlstate or "", _line(error)
+    state, text = error.sqlstate or "", message_of(error)
     if state in _RETRIED:
         told: StoreError = StoreBusyError(f"{where}: the statement {_RETRIED[state]}: {text}")
     elif state in _BUSY:
@@ -59,15 +59,15 @@ def is_worth_retrying(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection broke, and with it the answer."""
+    """Whether the connection broke, and with it the answer. Not where none was to be had."""
     return (
         isinstance(error, StoreUnavailableError)
         and isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
-        and not isinstance(error.__cause__, pg.ReadOnlySqlTransaction)
+        and not isinstance(error.__cause__, pg.ReadOnlySqlTransaction | PoolTimeout)
     )
 
 
-def _line(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The driver's message in one line, without the statement it may quote."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("LINE ", "^", "CONTEXT:", "DETAIL:", "HINT:"))]

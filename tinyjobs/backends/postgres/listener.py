@@ -17,7 +17,7 @@ from psycopg import pq
 
 from tinyjobs.backends.postgres.errors import translate
 from tinyjobs.backends.postgres.notifying import ANY, PROBE
-from tinyjobs.backends.postgres.pool import Source
+from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.waiters import Waiter, Waiters
 from tinyjobs.core.errors import StoreError, StoreUnavailableError
 
