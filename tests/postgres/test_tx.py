@@ -121,7 +121,7 @@ def test_a_job_is_kept_if_the_transaction_commits(app, task, caller):
 
 
 def test_the_first_statement_of_a_transaction_may_be_many_jobs(app, task, caller):
-    """psycopg's own transaction block would take them for the whole of it, and commit."""
+    """Psycopg's own transaction block would take them for the whole of it, and commit."""
 
     def use(mine, call):
         call(task.with_options(tx=mine.raw), "enqueue", 0)  # the connection is known from here on
@@ -281,7 +281,7 @@ def test_a_connection_of_the_other_kind_is_refused(app, task, postgres_url, conn
         return await psycopg.AsyncConnection.connect(postgres_url)
 
     raw = asyncio.run(make())
-    with pytest.raises(ConfigurationError, match="blocking call cannot use an AsyncConnection.*aenqueue"):
+    with pytest.raises(ConfigurationError, match=r"blocking call cannot use an AsyncConnection.*aenqueue"):
         task.with_options(tx=raw).enqueue(1)
     asyncio.run(raw.close())
     assert app.list().jobs == []
