@@ -74,15 +74,18 @@ class Listener:
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
         """Wait until the waiter is told of a job; False: it was not, in that time.
 
-        Raises `StoreError` once when the connection is lost or cannot be opened; the next wait opens it again.
+        Raises `StoreError` once to each waiter when the connection was lost or could not be opened, also between its
+        waits; the next wait opens it again.
         """
         ends = self.loop.time() + seconds
-        failures = self._failures
+        if waiter.version < 0:
+            waiter.version = self._failures
         while True:
             if waiter.is_nudged:
                 waiter.is_nudged = False
                 return True
-            if self._failure is not None and self._failures != failures:
+            if self._failure is not None and waiter.version != self._failures:
+                waiter.version = self._failures
                 raise self._failure
             left = ends - self.loop.time()
             if left <= 0:
