@@ -223,6 +223,7 @@ class TemplateStore(BaseBackend):
                 attempts=0,
                 hand_backs=0,
                 run_at=transitions.retried_run_at(job, self.clock.now()),
+                expires_at=transitions.retried_expiry(job, self.clock.now()),
                 started_at=None,
                 finished_at=None,
                 worker_id=None,

@@ -172,7 +172,7 @@ def test_a_right_option_is_kept(app, option, right, kept):
     assert getattr(app.task(**{option: right})(sample).options, option) == kept
 
 
-@pytest.mark.parametrize("option", ["concurrency", "rate", "isolated", "cron", "result_ttl", "expires", "after"])
+@pytest.mark.parametrize("option", ["concurrency", "rate", "isolated", "cron", "after"])
 def test_an_option_of_a_later_release_is_refused(app, option):
     with pytest.raises(UnsupportedCapabilityError, match=f"{option} is not available in this release"):
         app.task(**{option: 1})(sample)

@@ -231,7 +231,7 @@ def test_wrong_options_of_an_enqueue_are_refused(app, option, wrong):
         app.send("sample", (1,), **{option: wrong})
 
 
-@pytest.mark.parametrize("option", ["expires", "after", "isolated"])
+@pytest.mark.parametrize("option", ["after", "isolated"])
 def test_options_of_a_later_release_are_refused(app, option):
     with pytest.raises(UnsupportedCapabilityError, match=f"{option} is not available in this release"):
         task_of(app).with_options(**{option: object()})

@@ -229,7 +229,7 @@ def test_an_idle_worker_looks_a_bounded_number_of_times_and_never_writes(make_be
 
     seen = asyncio.run(main())
     assert not problems
-    assert set(seen) <= {"next_due", "reap_expired", "wait_for_jobs"}
+    assert set(seen) <= {"next_due", "reap_expired", "end_unstarted", "wait_for_jobs"}
     # Each look is one read; a wake-up that is no change must not lead to looks of its own.
     assert seen.count("wait_for_jobs") <= 2
 

@@ -19,7 +19,7 @@ JOBS = """
     WITH RECURSIVE row (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM row WHERE n < 399999)
     INSERT INTO tinyjobs_jobs (
         id, task, queue, status, priority, attempts, max_attempts, claims, run_at, created_at, started_at, finished_at,
-        ready_at, due_at, dedup_key, active_key, worker_id, payload, result
+        ready_at, due_at, expires_at, lapses_at, dedup_key, active_key, worker_id, payload, result
     )
     SELECT
         printf('018bc000-%04x-7000-8000-%012x', n / 65536, n),
@@ -35,6 +35,8 @@ JOBS = """
         CASE WHEN n % 4 > 1 THEN {now} - 600000 + n + 1 END,
         CASE n % 4 WHEN 0 THEN {now} - 500000 + n END,
         CASE n % 4 WHEN 1 THEN {now} + 1000 + n END,
+        CASE WHEN n % 5 = 0 THEN {now} - 100000 + n END,
+        CASE WHEN n % 5 = 0 AND n % 4 < 2 THEN {now} - 100000 + n END,
         CASE WHEN n % 10 = 0 THEN 'key' || n END,
         CASE WHEN n % 10 = 0 AND n % 4 < 2 THEN 'key' || n END,
         CASE WHEN n % 4 > 1 THEN 'worker' END,
@@ -44,7 +46,7 @@ JOBS = """
 """
 RUNNING_JOBS = """
     UPDATE tinyjobs_jobs
-    SET status = 'running', ready_at = NULL, lease_expires_at = {now} + priority * 100 - 150, started_at = {now} - 200,
+    SET status = 'running', ready_at = NULL, lapses_at = NULL, lease_expires_at = {now} + priority * 100 - 150, started_at = {now} - 200,
         worker_id = 'worker', attempts = 1, claims = 1
     WHERE id IN (SELECT id FROM tinyjobs_jobs WHERE ready_at IS NOT NULL ORDER BY id DESC LIMIT 400)
 """

@@ -16,6 +16,7 @@ from tinyjobs.backends.sqlite.backend import SQLiteBackend
 
 KEY, READY, DUE, LEASE = "PRIMARY KEY", "ready", "due", "lease"
 HELD, WAITING, ENDED, QUEUE, UNSUCCESSFUL, ACTIVE = "held", "waiting", "ended", "by_queue", "unsuccessful", "key"
+LAPSE = "lapse"
 
 #: Every statement that reads or changes jobs, with the indexes it is meant to go by. No other may appear.
 MEANT = {
@@ -47,6 +48,9 @@ MEANT = {
     "list_waiting": {KEY, WAITING},
     "next_due": {READY, DUE},
     "next_due_of": {READY, DUE},
+    "purge_count": {ENDED, WAITING},
+    "purge_jobs": {KEY},
+    "purge_pick": {ENDED, WAITING},
     "queue_stats": {READY, DUE, LEASE, HELD, WAITING},
     "queued_tasks": {KEY, READY, DUE, HELD},
     "record_executions": {KEY},
@@ -56,6 +60,10 @@ MEANT = {
     "record_success_executions": {KEY},
     "record_success_jobs": {KEY},
     "requeue": {KEY},
+    "results_drop": {KEY},
+    "results_pick": {ENDED},
+    "unstarted": {LAPSE},
+    "unstarted_end": {KEY},
 }
 ELSEWHERE = {
     "executions",
@@ -68,6 +76,7 @@ ELSEWHERE = {
     "schedule_skipped",
     "schedules",
 }
+ELSEWHERE |= {"purge_executions", "sweep_claim", "sweep_recent"}
 ELSEWHERE |= {"encoding", "insert", "public_layout", "tables"}
 #: Those that walk a partial index from one end to the other, because every live row of its kind counts or is asked.
 MAY_SCAN = {"counts", "queue_stats", "queued_tasks", "list_queued", "list_held", "next_due"}

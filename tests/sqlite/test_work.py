@@ -12,6 +12,7 @@ import pytest
 from tests.sqlite.filled import NOW
 from tests.sqlite.stores import connection_of, make_job, make_store, request
 from tinyjobs.backends.base import Backend
+from tinyjobs.backends.sql.time import StoreTime
 from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Held, Room
@@ -163,14 +164,41 @@ def test_depth_costs_nothing(large_store):
         assert deep <= 2 * first + 200, f"{deep} steps instead of {first} for {filters}"
 
 
-def test_reaping_costs_what_is_reaped(large_store, small_store):
-    inline = large_store.inline()
-    large_store.clock = FrozenClock(NOW - 10_000)
-    none, reaped = steps(inline, large_store.inline().reap_expired())
+def test_reaping_costs_what_is_reaped(large_store):
+    early = at(large_store, NOW - 10_000)
+    none, reaped = steps(early, early.reap_expired())
     assert reaped == []
     assert none < 200
-    large_store.clock = FrozenClock(NOW)
-    twin = large_store.inline()
+    twin = at(large_store, NOW)
     some, reaped = steps(twin, twin.reap_expired(limit=5))
     assert len(reaped) == 5
     assert some < 5 * 2_000
+
+
+def test_ending_what_has_not_started_costs_what_is_ended(large_store):
+    early = at(large_store, NOW - 200_000)
+    none, ended = steps(early, early.end_unstarted())
+    assert ended == []
+    assert none < 200
+    twin = at(large_store, NOW)
+    some, ended = steps(twin, twin.end_unstarted(limit=5))
+    assert len(ended) == 5
+    assert some < 5 * 2_000
+
+
+def test_a_purge_costs_what_is_deleted(large_store):
+    early = at(large_store, NOW - 700_000)
+    none, purged = steps(early, early.purge(JobStatus.SUCCESS, 0.0))
+    assert purged == 0
+    assert none < 200
+    twin = at(large_store, NOW)
+    some, purged = steps(twin, twin.purge(JobStatus.SUCCESS, 0.0, limit=50))
+    assert purged == 50
+    assert some < 50 * 2_000
+
+
+def at(store, instant):
+    """The store's face for this thread, at another time."""
+    twin = store.inline()
+    twin.time = StoreTime(FrozenClock(instant))
+    return twin

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
+from tinyjobs.backends.housekeeping import HousekeepingVerbs, KeepsEverything
 from tinyjobs.backends.schedules import KeepsNoSchedules, ScheduleVerbs
 from tinyjobs.backends.schedules import unsupported as _unsupported
 from tinyjobs.core.clock import Clock, SystemClock
@@ -50,7 +51,7 @@ class Capabilities:
 
 
 @runtime_checkable
-class Backend(ScheduleVerbs, Protocol):
+class Backend(ScheduleVerbs, HousekeepingVerbs, Protocol):
     """A store of jobs, as everything above this floor sees it."""
 
     capabilities: Capabilities
@@ -193,7 +194,7 @@ class Backend(ScheduleVerbs, Protocol):
         ...
 
 
-class BaseBackend(KeepsNoSchedules, ABC):
+class BaseBackend(KeepsNoSchedules, KeepsEverything, ABC):
     """What a store inherits: the abstract verbs are the ones it must write."""
 
     capabilities: Capabilities = Capabilities()
@@ -216,6 +217,10 @@ class BaseBackend(KeepsNoSchedules, ABC):
     def apart(self) -> Backend:
         """The store itself: nothing is bound to a loop by default."""
         return cast(Backend, self)
+
+    def joined(self, tx: object) -> Backend:
+        """Not possible by default."""
+        raise _unsupported(self, "joining a transaction of yours (tx=)")
 
     # --- producing ----------------------------------------------------------------------------------------------
 
@@ -250,10 +255,6 @@ class BaseBackend(KeepsNoSchedules, ABC):
         """See `Backend.heartbeat`."""
 
     @abstractmethod
-    def joined(self, tx: object) -> Backend:
-        """Not possible by default."""
-        raise _unsupported(self, "joining a transaction of yours (tx=)")
-
     async def reap_expired(self, limit: int = 500) -> list[Job]:
         """See `Backend.reap_expired`."""
 

@@ -127,6 +127,8 @@ def last_line(report: WorkerReport, settings: WorkerSettings) -> str:
         parts.append(
             f"{report.retried} {'attempt' if report.retried == 1 else 'attempts'} failed with another to follow"
         )
+    if report.expired:
+        parts.append(f"{report.expired} expired before they could run")
     if settings.until_empty:
         parts.append(f"{report.left_delayed} {'waits' if report.left_delayed == 1 else 'wait'} for later")
     return f"{'Done' if settings.until_empty else 'Stopped'}: {', '.join(parts)}."

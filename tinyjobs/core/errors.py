@@ -64,6 +64,10 @@ class WorkerLost(TinyJobsError):
     """The error of an attempt whose worker vanished before it could report."""
 
 
+class JobExpired(JobCancelled):
+    """The error of a job that had not started by its `expires=`, and so was never run."""
+
+
 class JobTimeout(TinyJobsError, TimeoutError):
     """The attempt ran longer than its `timeout=`."""
 

@@ -12,6 +12,8 @@ from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.record import record
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 
+#: What stands in `last_error` of a job that was not started in time.
+EXPIRED = "Expired: the job had not started by the time its expires= allows."
 WORKER_LOST = "tinyjobs.core.errors.WorkerLost"
 _LOST_TEXT = "The worker running this attempt vanished: its lease ran out without an outcome."
 
@@ -130,6 +132,8 @@ def failed(
 
 def lost(job: Job, now: float) -> Outcome:
     """The lease ran out: the attempt counts as used, since it may have done its work before its worker vanished."""
+    if has_expired(job):
+        return expired(job, now)  # its worker would not have run it
     error = ExecutionError(error_type=WORKER_LOST, message=_LOST_TEXT)
     retry_at = now if job.attempts < job.max_attempts else None
     return failed(job, error, retry_at, now, ExecutionStatus.LOST)
@@ -173,10 +177,35 @@ def handed_back(job: Job, now: float, delay: float = 0.0) -> Outcome:
     )
 
 
+def has_expired(job: Job) -> bool:
+    """Whether this claim came too late for a job that had never started before; it then is not to start.
+
+    Both instants are the store's, so it does not matter what time the worker takes it to be.
+    """
+    if job.expires_at is None or job.started_at is None or job.expires_at > job.started_at:
+        return False
+    return job.claims == job.hand_backs + 1  # every claim before this one was handed back
+
+
+def expired(job: Job, now: float) -> Outcome:
+    """The claim came after the expiry: the job ends cancelled, and its history reads as if it had never begun."""
+    return Outcome(
+        job_id=job.id,
+        claim=job.claims,
+        status=JobStatus.CANCELLED,
+        attempts=max(job.attempts - 1, 0),
+        hand_backs=job.hand_backs,
+        run_at=job.run_at,
+        started_at=None,
+        finished_at=now,
+        last_error=EXPIRED,
+    )
+
+
 def has_landed(outcome: Outcome, executions: Iterable[Execution]) -> bool:
     """Whether a job's history shows that the outcome was applied, for a write whose answer was lost.
 
-    A hand-back leaves no history to tell by.
+    A hand-back leaves no history to tell by, nor does an expiry.
     """
     return any(entry.claim == outcome.claim and entry.status is outcome.ended_as for entry in executions)
 
@@ -189,6 +218,11 @@ def can_cancel(status: JobStatus) -> bool:
 def can_retry(status: JobStatus) -> bool:
     """Whether a job of that status may be put back in the queue by hand."""
     return status in (JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+def retried_expiry(job: Job, now: float) -> float | None:
+    """The expiry of a job retried by hand: none, but for one no worker ever took that is still to expire."""
+    return job.expires_at if job.claims == 0 and (job.expires_at or 0.0) > now else None
 
 
 def retried_run_at(job: Job, now: float) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyjobs.core import transitions
-from tinyjobs.core.errors import ResultTooLarge, SerializationError, TinyJobsError, UnencodableResult
+from tinyjobs.core.errors import JobExpired, ResultTooLarge, SerializationError, TinyJobsError, UnencodableResult
 from tinyjobs.core.job import Job
 from tinyjobs.core.retry import retry_at
 from tinyjobs.core.status import ExecutionStatus, JobStatus
@@ -36,6 +36,11 @@ class Conclusion:
     unknown_for: float | None = None
 
     @property
+    def is_expired(self) -> bool:
+        """Whether the job was not run, since it was claimed after its expiry."""
+        return self.outcome.status is JobStatus.CANCELLED
+
+    @property
     def will_retry(self) -> bool:
         """Whether the job runs again."""
         return self.outcome.status is JobStatus.QUEUED
@@ -59,7 +64,9 @@ class Conclusion:
 
 
 def prepare(engine: Engine, job: Job) -> Call | Conclusion:
-    """The call a claimed job stands for, or how it ends without one: unknown task, or arguments nobody can read."""
+    """The call a claimed job stands for, or how it ends without one: expired, unknown task, unreadable arguments."""
+    if transitions.has_expired(job):
+        return Conclusion(job, transitions.expired(job, engine.clock.now()), None, JobExpired(transitions.EXPIRED))
     spec = engine.catalogue.find(job.task)
     if spec is None:
         return _hand_back_unknown(engine, job)

@@ -18,7 +18,7 @@ from tinyjobs.core.errors import JobTimeout, UnknownTaskError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ClaimRequest, Held, Job, Recorded
 from tinyjobs.core.status import JobStatus
-from tinyjobs.core.transitions import Outcome, has_landed
+from tinyjobs.core.transitions import Outcome, has_expired, has_landed
 from tinyjobs.core.trouble import Backoff, is_transient
 from tinyjobs.executors.call import Call, End, Ending
 from tinyjobs.executors.thread import run_call
@@ -78,8 +78,8 @@ class Drain:
                 claimed = finish(self._store.claim(request)).jobs
                 if not claimed:
                     break
+                done += not has_expired(claimed[0])
                 self._run_claimed(claimed[0], leases)
-                done += 1
         return done
 
     def run_one(self, job_id: str) -> Job | None:

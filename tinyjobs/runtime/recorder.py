@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from tinyjobs.core.job import Held, Recorded
+from tinyjobs.core.job import Held, Job, Recorded
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import has_landed
 from tinyjobs.runtime.attempt import Conclusion, refused
@@ -34,6 +34,7 @@ class Recorder:
         self.succeeded = 0
         self.failed = 0
         self.retried = 0
+        self.expired = 0
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -102,7 +103,11 @@ class Recorder:
 
     def _applied(self, conclusion: Conclusion) -> None:
         hooks = self._engine.hooks
-        if conclusion.error is not None:
+        if conclusion.is_expired:
+            self.expired += 1
+            log_expired(conclusion.job)
+            self._hooks.add(hooks.on_failure, conclusion.recorded_job(), conclusion.error, False)
+        elif conclusion.error is not None:
             self.retried += conclusion.will_retry
             self.failed += not conclusion.will_retry
             _log_failure(conclusion)
@@ -154,6 +159,16 @@ def _facts(conclusion: Conclusion) -> dict[str, object]:
 def _log_success(conclusion: Conclusion) -> None:
     job = conclusion.job
     logger.debug("job %s (%s) succeeded in %.3f s", job.id, job.task, conclusion.seconds, extra=_facts(conclusion))
+
+
+def log_expired(job: Job) -> None:
+    """Say that a job ended without having run."""
+    logger.warning(
+        "job %s (%s) expired in its queue and was not run",
+        job.id,
+        job.task,
+        extra={"job_id": job.id, "task": job.task, "queue": job.queue},
+    )
 
 
 def _log_failure(conclusion: Conclusion) -> None:

@@ -1,21 +1,24 @@
-"""What every worker does beside running jobs: it takes back the jobs of workers that vanished.
+"""What every worker does beside running jobs: it takes back the jobs of workers that vanished, and ends those whose
+expiry has passed in a queue that nobody serves.
 
 Built in and stateless: recovery depends on the job's row alone, so nothing can lock it out. The worker whose pass
-fails a job for good tells the hooks, once, since nobody else is left to.
+ends a job for good tells the hooks, once, since nobody else is left to.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
-from tinyjobs.core.errors import WorkerLost
+from tinyjobs.core.errors import JobExpired, WorkerLost
 from tinyjobs.core.job import Held, Job
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.trouble import Backoff, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
 from tinyjobs.runtime.ownloop import out_of_sight
+from tinyjobs.runtime.recorder import log_expired
 from tinyjobs.runtime.settings import WorkerSettings
 
 logger = logging.getLogger("tinyjobs.upkeep")
@@ -23,42 +26,72 @@ logger = logging.getLogger("tinyjobs.upkeep")
 _BATCH = 500
 
 
+async def pass_after_pass(
+    engine: Engine, do: Callable[[], Coroutine[Any, Any, None]], interval: float, *, failing: str, again: str
+) -> None:
+    """Do it every `interval` seconds until cancelled. A failing pass is reported once, and tried again sooner.
+
+    `failing` and `again` are how the log tells of trouble and of its end.
+    """
+    trouble = Backoff(first=0.25, ceiling=max(interval, 1.0))
+    while True:
+        try:
+            await do()
+        except Exception as error:
+            engine.hooks.report("upkeep", error)
+            if trouble.failures == 0:
+                log_failure(logger, error, "%s: %s", failing)
+            await engine.clock.sleep(trouble.failed())
+            continue
+        if trouble.succeeded():
+            logger.info(again)
+        # Spread out, so that workers started together do not all look at the same moment.
+        await engine.clock.sleep(interval * (0.75 + engine.random.random() / 2))
+
+
 class Upkeep:
-    """The reaper's loop."""
+    """The reaper's loop. `expired` counts the jobs that it ended since they had not started in time."""
 
     def __init__(
         self, engine: Engine, settings: WorkerSettings, hooks: HookRunner, held: Callable[[], Sequence[Held]]
     ) -> None:
         self._engine = engine
-        self._interval = interval = settings.reap_interval
+        self._interval = settings.reap_interval
         self._lease = settings.lease
         self._hooks = hooks
         self._held = held
         self._looked_at = engine.clock.now()
-        self._trouble = Backoff(first=0.25, ceiling=max(interval, 1.0))
+        self.expired = 0
 
     async def run(self) -> None:
-        """Pass after pass until cancelled. A failing pass is reported once, and tried again."""
-        while True:
-            try:
-                await self.reap()
-            except Exception as error:
-                self._engine.hooks.report("upkeep", error)
-                if self._trouble.failures == 0:
-                    log_failure(logger, error, "expired leases could not be looked for, trying again: %s")
-                await self._engine.clock.sleep(self._trouble.failed())
-                continue
-            if self._trouble.succeeded():
-                logger.info("expired leases are looked for again")
-            # Spread out, so that workers started together do not all look at the same moment.
-            await self._engine.clock.sleep(self._interval * (0.75 + self._engine.random.random() / 2))
+        """Pass after pass until cancelled."""
+        await pass_after_pass(
+            self._engine,
+            self._pass,
+            self._interval,
+            failing="expired leases could not be looked for, trying again",
+            again="expired leases are looked for again",
+        )
+
+    async def _pass(self) -> None:
+        await self.reap()
+        await self.end_unstarted()
 
     async def reap(self) -> int:
         """Take back every job whose lease ran out; how many there were."""
         await self._renew_own_after_a_gap()
         total = 0
         while True:
-            jobs = await self._take_back()
+            jobs = await self._to_its_end(self._engine.store.reap_expired(_BATCH), self._tell_lost)
+            total += len(jobs)
+            if len(jobs) < _BATCH:
+                return total
+
+    async def end_unstarted(self) -> int:
+        """End every job that has not started by its expiry; how many there were."""
+        total = 0
+        while True:
+            jobs = await self._to_its_end(self._engine.store.end_unstarted(_BATCH), self._tell_expired)
             total += len(jobs)
             if len(jobs) < _BATCH:
                 return total
@@ -72,27 +105,33 @@ class Upkeep:
         if self._looked_at - before > self._interval * 1.25 + self._lease / 3 and (held := self._held()):
             await self._engine.store.heartbeat(held, self._lease)
 
-    async def _take_back(self) -> list[Job]:
-        taking = asyncio.ensure_future(self._engine.store.reap_expired(_BATCH))
+    async def _to_its_end(self, verb: Coroutine[Any, Any, list[Job]], tell: Callable[[Job], None]) -> list[Job]:
+        taking = asyncio.ensure_future(verb)
         if isinstance(taking, asyncio.Task):
             out_of_sight(taking)
         try:
             jobs = await asyncio.shield(taking)
         except asyncio.CancelledError:
-            # It goes on in the store, and of what it takes back nobody else will tell.
+            # It goes on in the store, and of the jobs it changes nobody else will tell.
             # Should it fail, that must not stand in the place of the cancellation: the worker waits for this to end.
             if not taking.cancelled():
                 with suppress(Exception):
-                    self._tell_all(await taking)
+                    for job in await taking:
+                        tell(job)
             raise
-        self._tell_all(jobs)
+        for job in jobs:
+            tell(job)
         return jobs
 
-    def _tell_all(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
-            self._tell(job)
+    def _tell_expired(self, job: Job) -> None:
+        self.expired += 1
+        log_expired(job)
+        self._hooks.add(self._engine.hooks.on_failure, job, JobExpired(job.last_error or ""), False)
 
-    def _tell(self, job: Job) -> None:
+    def _tell_lost(self, job: Job) -> None:
+        if job.status is JobStatus.CANCELLED:
+            self._tell_expired(job)  # its worker had come too late to run it
+            return
         failed = job.status is JobStatus.FAILED
         logger.warning(
             "job %s (%s) was taken back: its worker vanished at attempt %d of %d; it %s",

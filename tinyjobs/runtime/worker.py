@@ -42,11 +42,13 @@ _LEAST_FOR_HOOKS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """What a worker did. `left_delayed` counts jobs that wait for their time; `forced`: a second signal ended it."""
+    """What a worker did. `expired` jobs were ended without a run. `left_delayed` counts jobs that
+    wait for their time; `forced`: a second signal ended it."""
 
     succeeded: int = 0
     failed: int = 0
     retried: int = 0
+    expired: int = 0
     left_delayed: int = 0
     forced: bool = False
 
@@ -127,6 +129,7 @@ class Worker:
             succeeded=parts.recorder.succeeded,
             failed=parts.recorder.failed,
             retried=parts.recorder.retried,
+            expired=parts.recorder.expired + parts.upkeep.expired,
             left_delayed=left or 0,
             forced=self._stop.is_forced,
         )

@@ -40,7 +40,7 @@ from tinyjobs.taskbackend.results import (
 from tinyjobs.taskbackend.sending import Draft
 from tinyjobs.taskbackend.settings import BackendSettings
 from tinyjobs.taskbackend.shared import Shared, parsed_settings, usable
-from tinyjobs.taskbackend.task import Items, Task, check_key, options_of, settle_run_after, split_items
+from tinyjobs.taskbackend.task import Items, Task, check_job_options, options_of, settle_run_after, split_items
 from tinyjobs.taskbackend.typed import AnyTask
 
 # Functions that Django's rules were asked about once. They live at module level, as long as the process.
@@ -80,7 +80,7 @@ class TinyJobsBackend(BaseTaskBackend):
         if isinstance(task, Task):
             try:
                 options = options_of(task)
-                check_key(task)
+                check_job_options(task)
                 if options.codec != "json":
                     self.shared.codecs.require(options.codec, f"the task {task.module_path}")
             except TinyJobsError as error:

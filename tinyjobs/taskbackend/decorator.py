@@ -64,6 +64,8 @@ def task[**P, R](
     retry_max: float | timedelta = ...,
     retry_jitter: bool = ...,
     codec: str = ...,
+    result_ttl: float | timedelta | None = ...,
+    expires: float | timedelta | None = ...,
     key: str | None = ...,
 ) -> "Callable[[Callable[P, R]], TypedTask[P, R]]": ...
 

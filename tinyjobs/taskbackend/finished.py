@@ -14,7 +14,7 @@ from typing import Any
 from django.db import DatabaseError, connections
 from django.tasks import task_backends
 
-from tinyjobs.core.errors import TinyJobsError, WorkerLost
+from tinyjobs.core.errors import JobExpired, TinyJobsError, WorkerLost
 from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.core.storable import describe_exception
@@ -77,6 +77,8 @@ class Finished:
                 )
 
     def _executions(self, job: Job, error: BaseException | None) -> list[Execution]:
+        if isinstance(error, JobExpired):
+            return []
         if job.claims > 1 or isinstance(error, WorkerLost):
             try:
                 return read_executions(self._shared, job)

@@ -21,6 +21,7 @@ from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.options import check_run_at
 from tinyjobs.core.status import ExecutionStatus, JobStatus
+from tinyjobs.core.transitions import EXPIRED
 from tinyjobs.taskbackend.shared import Shared
 from tinyjobs.taskbackend.task import Task
 from tinyjobs.taskbackend.typed import AnyTask, ResultBase
@@ -39,6 +40,12 @@ _CANCELLED = TaskError(
     exception_class_path="tinyjobs.core.errors.JobCancelled",
     traceback="tinyjobs.core.errors.JobCancelled: the job was cancelled before it could end by itself\n",
 )
+_EXPIRED = TaskError(
+    exception_class_path="tinyjobs.core.errors.JobExpired",
+    traceback=f"tinyjobs.core.errors.JobExpired: {EXPIRED}\n",
+)
+# Seconds by which the clocks of sender and store may differ before an expiry reads as one of the job's own.
+_SLACK = 1.0
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -132,6 +139,9 @@ def stored_task(shared: Shared, job: Job) -> AnyTask:
     }
     if isinstance(declared, Task):
         changes["key"] = job.key
+        usual = shared.settings.tasks.get(job.task, {}).get("expires", declared.expires)
+        if job.expires_at is not None and not (usual and abs(job.expires_at - job.created_at - usual) < _SLACK):
+            changes["expires"] = moment(job.expires_at)
         if job.max_attempts != shared.settings.tasks.get(job.task, {}).get("max_attempts"):
             changes["max_attempts"] = job.max_attempts
     copy: AnyTask = object.__new__(type(declared))
@@ -189,7 +199,7 @@ def _errors(job: Job, executions: Sequence[Execution]) -> list[TaskError]:
         if execution.error_type and execution.status is not ExecutionStatus.CANCELLED
     ]
     if job.status is JobStatus.CANCELLED:
-        return [*errors, _CANCELLED]
+        return [*errors, _EXPIRED if job.last_error == EXPIRED else _CANCELLED]
     if job.status is JobStatus.FAILED and not errors:
         # Its executions are gone; the line on the job is what is left.
         text = f"{job.last_error or 'no error was kept'}\n"

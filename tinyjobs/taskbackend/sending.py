@@ -7,7 +7,8 @@ from typing import Any
 
 from django.tasks.exceptions import InvalidTask
 
-from tinyjobs.core.errors import SerializationError
+from tinyjobs.core.errors import ConfigurationError, SerializationError
+from tinyjobs.core.expiry import expiry_fields, refuse_hopeless
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import TaskOptions
 from tinyjobs.core.signature import CallCheck
@@ -15,7 +16,7 @@ from tinyjobs.taskbackend.normal import normalised
 from tinyjobs.taskbackend.resolver import effective_options, sendable
 from tinyjobs.taskbackend.results import JobResult, moment, new_result, run_after_metadata, seconds_of
 from tinyjobs.taskbackend.shared import Shared
-from tinyjobs.taskbackend.task import DEFAULT_OPTIONS, Task, options_of
+from tinyjobs.taskbackend.task import DEFAULT_OPTIONS, Task, expiry_of, options_of
 from tinyjobs.taskbackend.typed import AnyTask
 
 
@@ -35,16 +36,19 @@ class Draft:
         self._now = now = shared.clock.now()
         self._enqueued_at = moment(now)
         run_after = task.run_after
+        run_at = now if run_after is None else seconds_of(run_after)
+        expiry = _expiry(task, options, run_at, now)
         self._common: dict[str, Any] = {
             "task": path,
             "queue": task.queue_name,
             "priority": task.priority,
             "max_attempts": options.max_attempts,
-            "run_at": now if run_after is None else seconds_of(run_after),
+            "run_at": run_at,
             "created_at": now,
             "key": task.key if isinstance(task, Task) else None,
             "codec": options.codec,
             "metadata": None if run_after is None else run_after_metadata(run_after),
+            **expiry,
         }
 
     def one(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Job, JobResult]:
@@ -93,10 +97,25 @@ def _options(shared: Shared, task: AnyTask, path: str) -> TaskOptions:
     if changes is None:
         return options_of(task) if isinstance(task, Task) else DEFAULT_OPTIONS
     declared = shared.catalogue.declared(path)
-    if isinstance(task, Task) and isinstance(declared, Task) and task.max_attempts != declared.max_attempts:
-        # Asked for with using(), which is nearer than the settings.
-        changes = {**changes, "max_attempts": task.max_attempts}
+    if isinstance(task, Task) and isinstance(declared, Task):
+        # What was asked for with using() is nearer than the settings.
+        if task.max_attempts != declared.max_attempts:
+            changes = {**changes, "max_attempts": task.max_attempts}
+        if task.expires != declared.expires:
+            changes = {**changes, "expires": None}
     return effective_options(task, changes)
+
+
+def _expiry(task: AnyTask, options: TaskOptions, run_at: float, now: float) -> dict[str, Any]:
+    """What the job is given for its expiry: by the settings, or else by the task or its `using()`."""
+    asked = expiry_of(task) if isinstance(task, Task) and options.expires is None else None
+    fields = expiry_fields(asked, options.expires, now)
+    if fields:
+        try:
+            refuse_hopeless(run_at, fields["expires_at"], now, f"the task {task.module_path}")
+        except ConfigurationError as error:
+            raise InvalidTask(str(error)) from error
+    return fields
 
 
 def check_arguments(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

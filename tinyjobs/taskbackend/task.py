@@ -19,6 +19,7 @@ from django.tasks.exceptions import InvalidTask
 from django.utils.module_loading import import_string
 
 from tinyjobs.core.errors import UnsupportedCapabilityError
+from tinyjobs.core.expiry import Expiry
 from tinyjobs.core.options import Backoff, JobOptions, TaskOptions
 from tinyjobs.taskbackend.clock import current_clock
 from tinyjobs.taskbackend.typed import AnyResult, AnyTask, TaskBase
@@ -32,6 +33,7 @@ _PLAIN_OPTIONS = (
     "retry_max",
     "retry_jitter",
     "codec",
+    "result_ttl",
 )
 type Items = Iterable[Sequence[Any] | Mapping[str, Any]]
 
@@ -42,7 +44,8 @@ class Task(TaskBase):
     """A Django task with a timeout, retries and a key. Seconds are floats; a timedelta becomes one.
 
     `key`: at most one active job of that key; a second enqueue gives back the first one's result. `codec`: how the
-    arguments are stored, "pickle" only where the settings allow it.
+    arguments are stored, "pickle" only where the settings allow it. `result_ttl`: how long after the end the return
+    value is kept. `expires`: a job that has not started so long after its enqueue, or by that instant, ends cancelled.
     """
 
     priority: int = DEFAULT_TASK_PRIORITY
@@ -58,11 +61,13 @@ class Task(TaskBase):
     retry_max: float = 600.0
     retry_jitter: bool = True
     codec: str = "json"
+    result_ttl: float | None = None
+    expires: float | datetime | None = None
     key: str | None = None
 
     def __post_init__(self) -> None:
         # Called by name: with slots, super() would look for the class that the decorator above replaced.
-        for name in ("timeout", "retry_base", "retry_max"):
+        for name in ("timeout", "retry_base", "retry_max", "result_ttl", "expires"):
             seconds = getattr(self, name)
             if isinstance(seconds, timedelta):  # as a decorator may have it
                 object.__setattr__(self, name, seconds.total_seconds())
@@ -95,6 +100,7 @@ class Task(TaskBase):
         backend: str | None = None,
         key: str | None = None,
         max_attempts: int | None = None,
+        expires: float | timedelta | datetime | None = None,
         **other: Any,
     ) -> Self:
         """A copy with these values; None leaves a value as it is.
@@ -110,6 +116,7 @@ class Task(TaskBase):
             "backend": backend,
             "key": key,
             "max_attempts": max_attempts,
+            "expires": expires,
         }
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
@@ -169,13 +176,26 @@ def _plain_values(task: Task) -> tuple[Any, ...]:
         task.retry_max,
         task.retry_jitter,
         task.codec,
+        task.result_ttl,
     )
 
 
-def check_key(task: Task) -> None:
-    """Raise `ConfigurationError` for a key that no store keeps."""
-    if task.key is not None:
-        JobOptions.parse({"key": task.key}, f"the task {task.module_path}", 0.0)
+def check_job_options(task: Task) -> None:
+    """Raise `ConfigurationError` for a key or an expiry that no store keeps."""
+    if task.key is not None or task.expires is not None:
+        _job_options(task)
+
+
+def expiry_of(task: Task) -> Expiry | None:
+    """What the task says about its jobs' expiry. A naive datetime, possible without `USE_TZ`, is local time."""
+    return None if task.expires is None else _job_options(task).expires
+
+
+def _job_options(task: Task) -> JobOptions:
+    expires = task.expires
+    if isinstance(expires, datetime) and expires.utcoffset() is None and not settings.USE_TZ:
+        expires = expires.astimezone()
+    return JobOptions.parse({"key": task.key, "expires": expires}, f"the task {task.module_path}", 0.0)
 
 
 def settle_run_after(task: AnyTask) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, Protocol, Self
 
 from tinyjobs.backends.base import BaseBackend, Capabilities
-from tinyjobs.backends.sql import consume, control, firing, produce
+from tinyjobs.backends.sql import consume, control, firing, produce, purge
 from tinyjobs.backends.sql.connection import Connection, Runner
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.statements import Statements
@@ -42,7 +42,7 @@ class _SqlVerb[**P, T](Protocol):
 class SqlBackend(BaseBackend):
     """A store behind SQL. `by_server`: its statements know the time, and the server's clock decides."""
 
-    capabilities = Capabilities(dedup=True, schedules=True)
+    capabilities = Capabilities(dedup=True, schedules=True, retention=True, result_ttl=True)
 
     def __init__(
         self, dialect: Dialect, runner: Runner, *, clock: Clock | None = None, by_server: bool = False
@@ -199,6 +199,28 @@ class SqlBackend(BaseBackend):
     async def _added(self, queues: Collection[str] = ()) -> None:
         """Jobs of these queues (none named: of any) were written: tell of them. Here, those in this process."""
         self.nudge(queues)
+
+    async def end_unstarted(self, limit: int = 500) -> list[Job]:
+        """One read; a transaction where there are any."""
+        return await self._write(purge.end_unstarted, limit, self.time)
+
+    async def claim_sweep(self, interval: float) -> bool:
+        """One read; one statement where a sweep is due."""
+        return await self._write(purge.claim_sweep, interval, self.time)
+
+    async def purge(self, status: JobStatus, older_than: float, limit: int = 500) -> int:
+        """One read; a transaction where there are any."""
+        return await self._write(purge.purge, status, older_than, limit, self.time)
+
+    async def purgeable(self, status: JobStatus, older_than: float) -> int:
+        """One read."""
+        return await self._read(purge.purgeable, status, older_than, self.time)
+
+    async def drop_results(
+        self, task: str, older_than: float, *, since: float = 0.0, limit: int = 500
+    ) -> tuple[int, float]:
+        """One read; one statement where there are any."""
+        return await self._write(purge.drop_results, task, older_than, since=since, limit=limit, time=self.time)
 
     async def _record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded:
         dialect, time = self.dialect, self.time

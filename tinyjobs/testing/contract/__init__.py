@@ -5,6 +5,7 @@ The suite speaks to a store through the `Backend` protocol alone. It knows no st
 
 from tinyjobs.testing.contract.claiming import ClaimOrder, Claims
 from tinyjobs.testing.contract.control import Control
+from tinyjobs.testing.contract.expiring import Expiring
 from tinyjobs.testing.contract.figures import Figures
 from tinyjobs.testing.contract.groups import Groups
 from tinyjobs.testing.contract.keys import Keys
@@ -12,6 +13,7 @@ from tinyjobs.testing.contract.leases import Leases
 from tinyjobs.testing.contract.listing import Listing
 from tinyjobs.testing.contract.producing import Producing
 from tinyjobs.testing.contract.recording import Fencing, Recording
+from tinyjobs.testing.contract.retention import ResultLives, Retention
 from tinyjobs.testing.contract.schedules import Schedules
 from tinyjobs.testing.contract.values import Values
 from tinyjobs.testing.contract.waking import Waking
@@ -32,6 +34,9 @@ class BackendContract(
     Listing,
     Figures,
     Schedules,
+    Expiring,
+    Retention,
+    ResultLives,
     Values,
     Waking,
 ):

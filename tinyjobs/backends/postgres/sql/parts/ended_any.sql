@@ -20,7 +20,7 @@ ended AS (
         lapses_at = CASE WHEN given.status = 'queued' AND given.hand_backs = job.claims THEN job.expires_at END,
         finished_at = given.finished_at,
         started_at = CASE WHEN given.status IN ('queued', 'cancelled') THEN NULL ELSE job.started_at END,
-        worker_id = CASE WHEN given.status IN ('queued', 'cancelled') THEN NULL ELSE job.worker_id END,
+        worker_id = CASE WHEN given.status = 'queued' THEN NULL ELSE job.worker_id END,
         active_key = CASE WHEN given.status = 'queued' THEN job.active_key END,
         lease_expires_at = NULL,
         result = given.result,

@@ -1,0 +1,4 @@
+SELECT job.id
+{part:purgeable}
+ORDER BY job.finished_at
+LIMIT %s
