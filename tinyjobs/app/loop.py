@@ -21,7 +21,7 @@ PATIENCE = 5.0
 
 _VERBS = frozenset(
     name
-    for protocol in (Backend, BaseBackend)
+    for protocol in (*Backend.__mro__, *BaseBackend.__mro__)
     for name, member in vars(protocol).items()
     if inspect.iscoroutinefunction(member) and not name.startswith("_")
 )
