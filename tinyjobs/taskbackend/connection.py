@@ -14,6 +14,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from tinyjobs.backends.sql.connection import Parameters, Row, Verb
 from tinyjobs.backends.sql.statements import Statement
 
+# By SQLSTATE: could not be serialized, met a deadlock.
+_UNDONE = ("40001", "40P01")
+# How often a verb is tried that the database undid, before the last time.
+_TRIES = 3
+
 type Translate = Callable[[BaseException, str], BaseException]
 
 
@@ -73,7 +78,10 @@ class DjangoConnection:
 
 
 class DjangoRunner:
-    """Runs verbs here and now on this thread's connection of one alias, inside whatever transaction it has open."""
+    """Runs verbs here and now on this thread's connection of one alias, inside whatever transaction it has open.
+
+    Where none is open, a verb that the database undid for the sake of somebody else's transaction runs again.
+    """
 
     def __init__(self, alias: str, translate: Translate | None = None) -> None:
         self._alias = alias
@@ -81,7 +89,22 @@ class DjangoRunner:
 
     async def run[T](self, verb: Verb[T], *, write: bool) -> T:
         """Run the verb."""
-        return await verb(DjangoConnection(connections[self._alias], self._translate))
+        wrapper = connections[self._alias]
+        for _ in range(_TRIES):
+            try:
+                return await verb(DjangoConnection(wrapper, self._translate))
+            except Exception as error:
+                if wrapper.in_atomic_block or not wrapper.autocommit or not _was_undone(error):
+                    raise
+        return await verb(DjangoConnection(wrapper, self._translate))
 
     async def close(self) -> None:
         """Nothing to let go of: the connections are Django's."""
+
+
+def _was_undone(error: BaseException | None) -> bool:
+    while error is not None:
+        if getattr(error, "sqlstate", None) in _UNDONE:
+            return True
+        error = error.__cause__
+    return False

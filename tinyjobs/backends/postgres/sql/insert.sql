@@ -1,5 +1,7 @@
 -- ON CONFLICT names the key's index alone, so any other clash is an error. A held key leaves the row out; the caller
 -- then reads the holder. A delay counts from the server's clock; a time that was asked for stands as it is.
+-- A number stands in parentheses where it may be negative: some drivers write values into the text, and there a cast
+-- would come before the minus.
 INSERT INTO {tables}_jobs (
     id, task, queue, status, priority, max_attempts, run_at, created_at, ready_at, due_at,
     expires_at, lapses_at, scheduled_for, dedup_key, active_key, codec, metadata, payload
@@ -11,7 +13,7 @@ SELECT
     given.expires_at, given.expires_at, given.scheduled_for, given.key, {part:digest}, given.codec, given.metadata,
     given.payload
 FROM (
-    SELECT %s::text AS id, %s::text AS task, %s::text AS queue, %s::text AS status, %s::int AS priority,
+    SELECT %s::text AS id, %s::text AS task, %s::text AS queue, %s::text AS status, (%s)::int AS priority,
         %s::int AS max_attempts, coalesce(present + %s::float8, %s::float8) AS run_at, %s::float8 AS created_at,
         coalesce(present + %s::float8, %s::float8) AS expires_at, %s::float8 AS scheduled_for,
         %s::text AS key, %s::text AS codec, %s::text AS metadata, %s::bytea AS payload, present

@@ -9,7 +9,7 @@ SELECT
     CASE WHEN shared.run_at > shared.present THEN shared.run_at END,
     shared.expires_at, shared.expires_at, shared.scheduled_for, shared.codec, shared.metadata, given.payload
 FROM (
-    SELECT %s::text AS task, %s::text AS queue, %s::text AS status, %s::int AS priority, %s::int AS max_attempts,
+    SELECT %s::text AS task, %s::text AS queue, %s::text AS status, (%s)::int AS priority, %s::int AS max_attempts,
         coalesce(present + %s::float8, %s::float8) AS run_at, %s::float8 AS created_at,
         coalesce(present + %s::float8, %s::float8) AS expires_at, %s::float8 AS scheduled_for, %s::text AS codec,
         %s::text AS metadata, present
