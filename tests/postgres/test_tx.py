@@ -12,8 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.adapt import Loader
+from psycopg.pq import Format
 from psycopg.rows import dict_row, namedtuple_row
-from psycopg.types.numeric import FloatLoader
 
 from tinyjobs.app.facade import TinyJobs
 from tinyjobs.backends.postgres import joining
@@ -224,8 +225,10 @@ def test_any_cursor_and_any_rows_of_the_callers(app, task, postgres_url, factory
     assert app.get(first) == replace(again, existing=False)
 
 
-class NoLoader(FloatLoader):
+class NoLoader(Loader):
     """What a program may register for its own sake."""
+
+    format = Format.BINARY
 
     def load(self, data):
         return Decimal(0)

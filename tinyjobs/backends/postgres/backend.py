@@ -181,8 +181,9 @@ class PostgresBackend(SqlBackend):
             if getattr(error, "sqlstate", None) != _FORBIDDEN:
                 raise
             raise ConfigurationError(
-                f"{error} The role has to own the tables or the right to make them (GRANT CREATE ON SCHEMA …), or a "
-                f"role that has calls setup() once and grants this one SELECT, INSERT, UPDATE and DELETE."
+                f"{error}. To make the tables a role has to own the schema, or needs GRANT CREATE ON SCHEMA, and ON "
+                f"DATABASE for a schema that is missing. Or let one that may call setup() once, and grant this one "
+                f"SELECT, INSERT, UPDATE and DELETE."
             ) from error
         await self._joining.learn(connection)
 
@@ -201,7 +202,7 @@ class PostgresBackend(SqlBackend):
     async def _begin_layout(self, connection: Connection) -> None:
         """One process at a time makes tables; the schema is made as well, where it is missing and was asked for."""
         await connection.execute(self.statements["as_read_committed"])
-        await connection.execute(self.statements["lock_layout"], [f"tinyjobs {self.statements.prefix}"])
+        await connection.execute(self.statements["lock_layout"], ["tinyjobs"])
         schema = self.options.schema
         if schema is not None and not await connection.fetch(self.statements["has_schema"], [schema]):
             await connection.execute(self.statements["make_schema"])
