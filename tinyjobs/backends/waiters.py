@@ -14,7 +14,8 @@ class Waiter:
     """Whoever waits for jobs, kept from one wait to the next, so that nothing told in between is lost.
 
     `is_nudged`: a job was added. `is_hinted`: something may have changed, which is the store's to find out. `version`
-    is a counter of the store's as this waiter last saw it, below 0 at first. `topics`: what it wants to hear of; none: everything.
+    is a counter of the store's as this waiter last saw it, below 0 at first. `topics`: what it wants to hear of; none:
+    everything.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
