@@ -15,6 +15,7 @@ from psycopg.postgres import register_default_adapters, register_default_types
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types import TypesRegistry
+from psycopg.types.array import register_all_arrays
 
 from tinyjobs.backends.postgres.errors import translate
 from tinyjobs.backends.sql.connection import Parameters, Row
@@ -27,6 +28,7 @@ type Raw = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 _ADAPTERS = AdaptersMap(types=TypesRegistry())
 register_default_types(_ADAPTERS.types)
 register_default_adapters(_ADAPTERS)
+register_all_arrays(_ADAPTERS)
 _BEGIN = make_statement("begin", "SELECT 1")
 
 
