@@ -13,7 +13,7 @@ from tests.benchmarks.pairs import Outcome, Runner, Sizes
 from tests.benchmarks.stores import SQLiteFiles, Store
 
 FULL = Sizes(
-    jobs=20_000, bulk=20_000, singles=3_000, samples=40, finished=200_000, delayed=100_000, idle_seconds=10.0, delay=3.0
+    jobs=20_000, bulk=20_000, singles=3_000, samples=40, finished=200_000, delayed=100_000, idle_seconds=20.0, delay=3.0
 )
 QUICK = Sizes(
     jobs=4_000, bulk=4_000, singles=500, samples=6, finished=20_000, delayed=10_000, idle_seconds=2.0, delay=1.0
