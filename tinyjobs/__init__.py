@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         WorkerLost,
     )
     from tinyjobs.core.job import Execution, Job, Page
+    from tinyjobs.core.retention import KEEP_EVERYTHING
     from tinyjobs.core.retry import Abandon, Retry
     from tinyjobs.core.status import ExecutionStatus, JobStatus
     from tinyjobs.taskbackend.backend import TinyJobsBackend
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from tinyjobs.version import __version__
 
 __all__ = [
+    "KEEP_EVERYTHING",
     "Abandon",
     "AppClosedError",
     "ConfigurationError",
@@ -92,6 +94,7 @@ _OWNERS = {
     "Abandon": "tinyjobs.core.retry",
     "Retry": "tinyjobs.core.retry",
     "FrozenClock": "tinyjobs.core.clock",
+    "KEEP_EVERYTHING": "tinyjobs.core.retention",
     "Execution": "tinyjobs.core.job",
     "Job": "tinyjobs.core.job",
     "Page": "tinyjobs.core.job",

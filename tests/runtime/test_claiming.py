@@ -224,6 +224,9 @@ def test_a_job_that_cannot_be_started_goes_back_and_the_others_of_its_claim_run(
     class Odd(Tasks):
         broken = True
 
+        def names(self):
+            return super().names() - {"odd"}  # found by its name alone, so that only the claim looks it up
+
         def find(self, name):
             if name == "odd" and self.broken:
                 self.broken = False

@@ -46,7 +46,8 @@ JOBS = """
 """
 RUNNING_JOBS = """
     UPDATE tinyjobs_jobs
-    SET status = 'running', ready_at = NULL, lapses_at = NULL, lease_expires_at = {now} + priority * 100 - 150, started_at = {now} - 200,
+    SET status = 'running', ready_at = NULL, lapses_at = NULL,
+        lease_expires_at = {now} + priority * 100 - 150, started_at = {now} - 200,
         worker_id = 'worker', attempts = 1, claims = 1
     WHERE id IN (SELECT id FROM tinyjobs_jobs WHERE ready_at IS NOT NULL ORDER BY id DESC LIMIT 400)
 """

@@ -57,8 +57,10 @@ def test_right_settings_say_nothing(found):
         ({"url": "carrier-pigeon://x"}, "TASKS['default']['OPTIONS']['url']", "carrier-pigeon"),
         ({"url": "memory://", "database": "default"}, "TASKS['default']['OPTIONS']['database']", "exclude"),
         ({"schedules": {}}, "TASKS['default']['OPTIONS']['schedules']", "not available"),
-        ({"retention": {}}, "TASKS['default']['OPTIONS']['retention']", "not available"),
-        ({"mask": ["x"]}, "TASKS['default']['OPTIONS']['mask']", "not available"),
+        ({"mask": True}, "TASKS['default']['OPTIONS']['mask']", "not available"),
+        ({"retention": {"sucess": 5}}, "TASKS['default']['OPTIONS']['retention'] does not take 'sucess'", "success"),
+        ({"retention": {"failed": -5}}, "TASKS['default']['OPTIONS']['retention']: failed", "from 0 up"),
+        ({"retention": 5}, "TASKS['default']['OPTIONS']['retention']", "is not a mapping"),
         ({"tasks": []}, "TASKS['default']['OPTIONS']['tasks']", "dictionary"),
         ({"tasks": {"add": {}}}, "TASKS['default']['OPTIONS']['tasks']['add']", "import path"),
         ({"tasks": {TASK: 3}}, f"['tasks']['{TASK}']", "dictionary"),
@@ -75,7 +77,7 @@ def test_a_wrong_option_is_an_error_with_its_path(found, options, path, says):
 
 
 def test_everything_that_is_wrong_is_told_at_once(found):
-    assert len(found({"lease": -1, "eager": 2, "retention": {}})) == 3
+    assert len(found({"lease": -1, "eager": 2, "retention": 5})) == 3
 
 
 @pytest.mark.parametrize(("queues", "says"), [("default", "list"), (["a,b"], "comma"), ([""], "name"), (None, None)])

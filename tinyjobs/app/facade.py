@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
+from datetime import timedelta
 from random import Random
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack, cast, overload
@@ -24,9 +25,10 @@ from tinyjobs.backends.registry import open_backend, scheme_of
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import JSONCodec
-from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import TaskOptions, check_task_name
+from tinyjobs.core.retention import Retention
 from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.driving import drive
@@ -49,7 +51,8 @@ class TinyJobs(Steering):
 
     `clock` and `random` stand in for the machine's, for tests. `allow_pickle` lets tasks use the pickle codec, which
     runs code found in the store; `refuse_pickle` shuts it out whatever `allow_pickle` says. A result that is encoded
-    to more than `max_result_bytes` fails its job. A job whose task no worker knows is looked at again after
+    to more than `max_result_bytes` fails its job. `retention` says for how long ended jobs are kept: seconds or
+    timedeltas by status, 0 for ever; or `KEEP_EVERYTHING`. A job whose task no worker knows is looked at again after
     `unknown_task_delay` seconds, doubling up to `unknown_task_max_delay`.
     """
 
@@ -62,6 +65,7 @@ class TinyJobs(Steering):
         allow_pickle: bool = False,
         refuse_pickle: bool = False,
         max_result_bytes: int | None = None,
+        retention: Retention | Mapping[str, float | timedelta] | None = None,
         unknown_task_delay: float = 60.0,
         unknown_task_max_delay: float = 3600.0,
         **store_options: Any,
@@ -74,6 +78,7 @@ class TinyJobs(Steering):
                 "allow_pickle": allow_pickle,
                 "refuse_pickle": refuse_pickle,
                 "max_result_bytes": max_result_bytes,
+                "retention": retention,
                 "unknown_task_delay": unknown_task_delay,
                 "unknown_task_max_delay": unknown_task_max_delay,
             }
@@ -82,12 +87,18 @@ class TinyJobs(Steering):
         self._where = shown_url(url)
         self._codecs = CodecRegistry(allow_pickle=settings.allow_pickle, refuse_pickle=settings.refuse_pickle)
         self._access = StoreAccess(lambda: open_backend(url, clock=settings.clock, **store_options))
+        if retention is not None and settings.retention.rules:
+            self._require("retention", "TinyJobs: retention: this store deletes no jobs. Leave it out.")
         self._producer = Producer(self._access, self._codecs, settings.clock, self._where)
         self._registry = TaskRegistry()
         self._hooks = Hooks()
         self._roster = Roster()
         self._entries = 0
         self._entries_lock = threading.Lock()
+
+    def _require(self, capability: str, reason: str) -> None:
+        if not getattr(self._access.current.store.capabilities, capability):
+            raise UnsupportedCapabilityError(reason)
 
     def __repr__(self) -> str:
         # Without the rest of the URL, which may hold a password.
@@ -114,6 +125,10 @@ class TinyJobs(Steering):
             task = Task(function, name, options, self._producer)
             if task.options.codec != "json" and not self._settings.refuse_pickle:
                 self._codecs.require(task.options.codec, f"{task.source}: codec")
+            if task.options.result_ttl is not None:
+                self._require(
+                    "result_ttl", f"{task.source}: result_ttl: this store drops no results before their jobs."
+                )
             self._registry.add(task)
             return task
 
@@ -214,6 +229,7 @@ class TinyJobs(Steering):
 
     def _engine_over(self, store: Backend) -> Engine:
         settings = self._settings
+        bounds = (settings.max_result_bytes, store.capabilities.max_payload_bytes)
         return Engine(
             store=store,
             catalogue=self._registry,
@@ -221,7 +237,8 @@ class TinyJobs(Steering):
             clock=settings.clock,
             random=settings.random,
             hooks=self._hooks,
-            max_result_bytes=settings.max_result_bytes,
+            max_result_bytes=min((size for size in bounds if size is not None), default=None),
+            retention=settings.retention,
             unknown_task_delay=settings.unknown_task_delay,
             unknown_task_max_delay=settings.unknown_task_max_delay,
         )

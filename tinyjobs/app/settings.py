@@ -9,9 +9,10 @@ from typing import Any, Self
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
 from tinyjobs.core.options import check_flag
+from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
 
 # Of the design, for later releases. Without this list they would be taken for options of the store.
-_NOT_BUILT = frozenset({"eager", "timezone", "retention", "loops", "isolation_setup"})
+_NOT_BUILT = frozenset({"eager", "timezone", "loops", "isolation_setup"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class AppSettings:
     allow_pickle: bool = False
     refuse_pickle: bool = False
     max_result_bytes: int | None = None
+    retention: Retention = DEFAULT_RETENTION
     unknown_task_delay: float = 60.0
     unknown_task_max_delay: float = 3600.0
 
@@ -35,6 +37,8 @@ class AppSettings:
         for name in ("unknown_task_delay", "unknown_task_max_delay"):
             if name in kept:
                 kept[name] = _seconds(kept[name], name)
+        if "retention" in kept:
+            kept["retention"] = Retention.parse(kept["retention"], "TinyJobs: retention")
         size = kept.get("max_result_bytes", 0)
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise ConfigurationError(f"TinyJobs: max_result_bytes: {size!r} is not a whole number of bytes.")

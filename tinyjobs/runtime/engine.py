@@ -6,6 +6,7 @@ from random import Random, SystemRandom
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
 from tinyjobs.core.schedules import Timetable
 from tinyjobs.core.task import Around, Catalogue
 from tinyjobs.runtime.hooks import Hooks
@@ -27,5 +28,6 @@ class Engine:
     around: Around | None = None
     timetable: Timetable | None = None
     max_result_bytes: int | None = None
+    retention: Retention = DEFAULT_RETENTION
     unknown_task_delay: float = 60.0
     unknown_task_max_delay: float = 3_600.0

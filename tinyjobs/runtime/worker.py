@@ -31,6 +31,7 @@ from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.shutdown import LEAST_TIMEOUT, Shutdown
 from tinyjobs.runtime.slots import capacity
 from tinyjobs.runtime.stop import Stop
+from tinyjobs.runtime.sweeping import ResultSweeper, Sweeper
 from tinyjobs.runtime.unknown import UnknownTasks
 from tinyjobs.runtime.upkeep import Upkeep
 
@@ -313,7 +314,8 @@ class Worker:
         self._left_some = False
         hooks.caught_up = parts.idler.wake
         parts.keeper.start()
-        loops = (parts.upkeep.run, parts.idler.listen, *loops_of_scheduler(engine, settings))
+        sweepers = (Sweeper(engine).run, ResultSweeper(engine).run)
+        loops = (parts.upkeep.run, parts.idler.listen, *sweepers, *loops_of_scheduler(engine, settings))
         parts.tasks = [out_of_sight(loop.create_task(run())) for run in loops]
         return parts
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnsupportedCapabilityError
 from tinyjobs.core.options import TaskOptions, check_flag, check_queue, is_dotted_path, refuse_not_built
+from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
 from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.settings import WorkerSettings
 
 #: Options of the design whose feature later releases bring.
-NOT_BUILT = frozenset({"schedules", "timezone", "retention", "mask"})
+NOT_BUILT = frozenset({"schedules", "timezone", "mask"})
 #: What the `tasks` setting may say about a task: of its options those that Django's own task does not have.
 TASK_CHANGES = frozenset(entry.name for entry in fields(TaskOptions)) - {"queue", "priority", "store_result"}
 #: What a worker takes from the settings; its command line wins over them.
@@ -40,6 +41,7 @@ class BackendSettings:
     allow_pickle: bool = False
     refuse_pickle: bool = False
     max_result_bytes: int | None = None
+    retention: Retention = DEFAULT_RETENTION
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     worker: Mapping[str, Any] = field(default_factory=dict)
     store: Mapping[str, Any] = field(default_factory=dict)
@@ -201,6 +203,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "allow_pickle": check_flag,
     "refuse_pickle": check_flag,
     "max_result_bytes": _bytes,
+    "retention": Retention.parse,
     "tasks": _tasks,
 }
 KNOWN = frozenset(_CHECKS) | WORKER_OPTIONS

@@ -1,7 +1,7 @@
-"""Running the jobs of an alias by its name: the engine of a worker, with connections of its own, and a drain.
+"""Running the jobs of an alias by its name: a worker, with connections of its own, and a drain.
 
-A command that runs a worker asks `open_engine`, a test asks `drain_here`. This module decides which parts an engine
-gets; the rules of a run are the runtime's.
+A command asks `open_worker`, a test asks `drain_here`. This module decides which parts an engine gets; the rules of a
+run are the runtime's.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 from tinyjobs.backends.base import Backend
 from tinyjobs.runtime.engine import Engine
+from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.worker import Worker, WorkerReport
 from tinyjobs.taskbackend.backend import backend_of
 from tinyjobs.taskbackend.deferred import send_pending
 from tinyjobs.taskbackend.draining import drain_of
@@ -18,16 +20,33 @@ from tinyjobs.taskbackend.hygiene import Hygiene
 from tinyjobs.taskbackend.shared import Shared, check_store_options, vendor_of
 
 
-@contextmanager
-def open_engine(alias: str = "default") -> Generator[Engine]:
-    """An engine for a worker: a store with connections of its own, hygiene around each job, Django's signals.
+class ProjectWorker(Worker):
+    """A worker whose store may be bound to the event loop that runs it: set up and closed on that loop."""
 
-    Opens nothing before the store is first used. `setup()` of its store checks the tables and never makes them in a
-    Django database. Everything is closed at the end of the block.
+    async def run(self) -> WorkerReport:
+        """See `Worker.run`. Raises `SchemaMissingError` before the first `migrate`."""
+        store = self.engine.store
+        if not store.capabilities.loop_bound:
+            return await super().run()
+        try:
+            await store.setup()
+            return await super().run()
+        finally:
+            # What still waits for the store now, such as a renewal of leases, is worth no wait.
+            store.hurry(self.engine.clock.monotonic())
+            await store.close()
+
+
+@contextmanager
+def open_worker(alias: str = "default", settings: WorkerSettings | None = None) -> Generator[Worker]:
+    """A worker: a store with connections of its own, hygiene around each job, Django's signals.
+
+    Opens nothing before it runs. In a Django database it checks the tables and never makes them. Everything is closed
+    at the end of the block.
     """
     shared = backend_of(alias).shared
-    hygiene, finished = Hygiene(), FinishedInWorker(shared)
     store = open_store(shared)
+    hygiene, finished = Hygiene(), FinishedInWorker(shared, store)
     engine = Engine(
         store=store,
         catalogue=shared.catalogue,
@@ -38,11 +57,11 @@ def open_engine(alias: str = "default") -> Generator[Engine]:
         max_result_bytes=shared.settings.max_result_bytes,
     )
     try:
-        yield engine
+        yield ProjectWorker(engine, settings)
     finally:
         finished.close()
         hygiene.close()
-        if shared.settings.database is not None:
+        if shared.settings.database is not None and not store.capabilities.loop_bound:
             asyncio.run(store.close())
 
 
@@ -50,7 +69,9 @@ def open_store(shared: Shared) -> Backend:
     """The store of an alias with connections of its own, as workers and commands use it."""
     settings = shared.settings
     if settings.database is None:
-        return shared.home
+        home = shared.home
+        # The calls of this process go on with the one that is shared.
+        return home.apart() if home.capabilities.loop_bound else home
     vendor = vendor_of(settings)
     check_store_options(settings, vendor)
     return vendor.open(settings.database, shared.clock, settings.store)
