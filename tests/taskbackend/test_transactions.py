@@ -35,6 +35,20 @@ def jobs_seen_from_outside():
     return seen
 
 
+class RefuseSecondBatch:
+    """An `execute_wrapper` under which a bulk enqueue gets halfway."""
+
+    def __init__(self):
+        self.batches = 0
+
+    def __call__(self, execute, sql, params, many, context):
+        self.batches += sql.startswith("INSERT INTO tinyjobs_jobs")
+        if self.batches == 2:
+            self.batches += 1
+            raise Abandoned
+        return execute(sql, params, many, context)
+
+
 class TransactionTests(TransactionTestCase):
     databases = {"default", "other"}
 
@@ -74,11 +88,7 @@ class TransactionTests(TransactionTestCase):
         self.assertEqual(jobs_seen_from_outside(), [outer.id, after.id])
 
     def test_enqueue_many_that_fails_halfway_leaves_the_block_usable(self):
-        def refuse(execute, sql, params, many, context):
-            if many and len(params) < 5_000:
-                raise Abandoned
-            return execute(sql, params, many, context)
-
+        refuse = RefuseSecondBatch()
         with transaction.atomic():
             Order.objects.create(name="kept")
             with connection.execute_wrapper(refuse), self.assertRaises(Abandoned):
@@ -89,11 +99,7 @@ class TransactionTests(TransactionTestCase):
         self.assertEqual(Order.objects.count(), 1)
 
     def test_enqueue_many_outside_a_transaction_is_all_or_none(self):
-        def refuse(execute, sql, params, many, context):
-            if many and len(params) < 5_000:
-                raise Abandoned
-            return execute(sql, params, many, context)
-
+        refuse = RefuseSecondBatch()
         with connection.execute_wrapper(refuse), self.assertRaises(Abandoned):
             tasks.add.enqueue_many([(number,) for number in range(5_001)])
 

@@ -18,12 +18,11 @@ from tests.taskbackend.shop.models import Order
 from tinyjobs.core.errors import ConfigurationError, SchemaMissingError, WorkerLost
 from tinyjobs.core.job import Job as JobRecord
 from tinyjobs.models import Job
-from tinyjobs.runtime.driving import run_worker
+from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.settings import WorkerSettings
-from tinyjobs.runtime.worker import Worker
 from tinyjobs.taskbackend.backend import backend_of
 from tinyjobs.taskbackend.hygiene import KEPT, Hygiene
-from tinyjobs.taskbackend.working import open_engine, open_store
+from tinyjobs.taskbackend.working import open_store, open_worker
 
 PATIENCE = 20
 
@@ -31,8 +30,8 @@ PATIENCE = 20
 def work(**changes):
     """Run a worker until nothing is due."""
     settings = {"concurrency": 1, "async_concurrency": 4, "until_empty": True, "handle_signals": False, "poll": 0.01}
-    with open_engine() as engine:
-        return run_worker(engine, WorkerSettings(**{**settings, **changes}))
+    with open_worker(settings=WorkerSettings(**{**settings, **changes})) as worker:
+        return drive(worker)
 
 
 class WorkerTests(TransactionTestCase):
@@ -142,9 +141,7 @@ class WorkerTests(TransactionTestCase):
         self.assertIs(result.errors[-1].exception_class, WorkerLost)
 
     def reap(self):
-        async def run(engine):
-            worker = Worker(engine, WorkerSettings(reap_interval=0.1, poll=0.01, handle_signals=False))
-
+        async def run(worker):
             def told(sender, **kwargs):
                 worker.stop()
 
@@ -154,8 +151,8 @@ class WorkerTests(TransactionTestCase):
             finally:
                 task_finished.disconnect(told)
 
-        with open_engine() as engine:
-            asyncio.run(run(engine))
+        with open_worker(settings=WorkerSettings(reap_interval=0.1, poll=0.01, handle_signals=False)) as worker:
+            asyncio.run(run(worker))
 
     def test_coroutines_do_not_queue_behind_each_others_queries(self):
         tasks.meeting = threading.Barrier(3)

@@ -28,7 +28,7 @@ from tinyjobs.taskbackend.connection import DjangoConnection
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.running import TaskCall
 from tinyjobs.taskbackend.shared import Shared
-from tinyjobs.taskbackend.working import open_engine
+from tinyjobs.taskbackend.working import open_worker
 
 # The checks that somebody who starts a worker should not have to run `check` for.
 _WORTH_A_LINE = frozenset({"tinyjobs.W001"})
@@ -40,7 +40,7 @@ class AliasTarget:
     def __init__(self, alias: str) -> None:
         self._backend, self._shared = _usable(alias)
         self._settings = self._shared.settings
-        self._engine = ExitStack()
+        self._worker = ExitStack()
         self.name = f"TASKS[{alias!r}]"
         self.where = self._described()
         self.worker_defaults: Mapping[str, Any] = self._settings.worker
@@ -109,14 +109,14 @@ class AliasTarget:
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:
                 connection.close()  # this thread will not need it again for as long as the worker runs
-        return Worker(self._engine.enter_context(open_engine(self._backend.alias)), settings)
+        return self._worker.enter_context(open_worker(self._backend.alias, settings))
 
     async def close_worker(self) -> None:
         """Done by `close`, off the event loop."""
 
     def close(self) -> None:
-        """Let go of the worker's engine. Django's connections stay Django's."""
-        self._engine.close()
+        """Let go of the worker. Django's connections stay Django's."""
+        self._worker.close()
 
     def _described(self) -> str:
         where = self._settings.where

@@ -1,8 +1,8 @@
 """`task_finished`: told once, after the outcome is recorded, with what `get_result` gives at that moment.
 
-Built from what was recorded; only a job that had attempts before is looked up. A failure is told while its error is
-being handled, because Django's logger writes the traceback it finds in flight. A failed attempt that runs again is no
-end and is not told.
+Built from what was recorded; looked up is only a job that had attempts before, or whose times are the store's own and
+not this process's, and nothing that nobody hears of. A failure is told while its error is being handled, because
+Django's logger writes the traceback it finds in flight. A failed attempt that runs again is no end and is not told.
 """
 
 import asyncio
@@ -14,7 +14,9 @@ from typing import Any
 from django.db import DatabaseError, connections
 from django.tasks import task_backends
 
+from tinyjobs.backends.base import Backend
 from tinyjobs.core.errors import JobExpired, TinyJobsError, WorkerLost
+from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.core.storable import describe_exception
@@ -45,13 +47,13 @@ class Finished:
 
     def success(self, job: Job, value: object, seconds: float) -> None:
         """A job succeeded."""
-        self._tell(job, None)
+        self._tell(self._as_stored(job), None)
 
     def failure(self, job: Job, error: BaseException, will_retry: bool) -> None:
         """An attempt failed."""
         if will_retry:
             return
-        frames = error.__traceback__
+        frames, job = error.__traceback__, self._as_stored(job)
         try:
             raise error
         except BaseException:
@@ -76,6 +78,18 @@ class Finished:
                     failed=error is not None,
                 )
 
+    def _as_stored(self, job: Job) -> Job:
+        if not self._is_to_be_read:
+            return job
+        try:
+            return finish(self._shared.engine_store.get(job.id)) or job
+        except (TinyJobsError, DatabaseError) as trouble:
+            return _unread(job, trouble)
+
+    @property
+    def _is_to_be_read(self) -> bool:
+        return is_heard(task_finished) and self._shared.is_timed_by_store
+
     def _executions(self, job: Job, error: BaseException | None) -> list[Execution]:
         if isinstance(error, JobExpired):
             return []
@@ -90,8 +104,9 @@ class Finished:
 class FinishedInWorker(Finished):
     """The same from a worker's loop: on one thread, in order, its connections closed after each delivery."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, store: Backend) -> None:
         super().__init__(shared)
+        self._store = store
         self._thread: ThreadPoolExecutor | None = None
 
     def hooks(self) -> Hooks:
@@ -105,18 +120,32 @@ class FinishedInWorker(Finished):
 
     async def _success(self, job: Job, value: object, seconds: float) -> None:
         if is_heard(task_finished):
-            await self._apart(self.success, job, value, seconds)
+            await self._apart(self.success, await self._read(job), value, seconds)
         else:
             self.success(job, value, seconds)
 
     async def _failure(self, job: Job, error: BaseException, will_retry: bool) -> None:
         if not will_retry:
-            await self._apart(self.failure, job, error, will_retry)
+            await self._apart(self.failure, await self._read(job), error, will_retry)
+
+    async def _read(self, job: Job) -> Job:
+        try:
+            return await self._store.get(job.id) or job if self._is_to_be_read else job
+        except TinyJobsError as trouble:
+            return _unread(job, trouble)
+
+    def _as_stored(self, job: Job) -> Job:
+        return job  # by now it is
 
     async def _apart(self, tell: Callable[..., None], *arguments: Any) -> None:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="tinyjobs-signals")
         await asyncio.get_running_loop().run_in_executor(self._thread, _closing, tell, *arguments)
+
+
+def _unread(job: Job, trouble: Exception) -> Job:
+    logger.warning("job %s could not be read for its signal: %s", job.id, trouble)
+    return job
 
 
 def _closing(tell: Callable[..., None], *arguments: Any) -> None:

@@ -27,8 +27,8 @@ REMEDY = "Install psycopg 3 with its pool: pip install 'psycopg[binary,pool]'."
 
 def missing_for_workers(connection: BaseDatabaseWrapper) -> str | None:
     """What keeps a worker from this database, as the end of a sentence; None when nothing does."""
-    driver = getattr(connection.Database, "__name__", "")
-    if driver == "psycopg2":
+    driver: Any = getattr(connection, "Database", None)
+    if getattr(driver, "__name__", "") == "psycopg2":
         return "its driver is psycopg2, which can send jobs but run no worker"
     if find_spec("psycopg_pool") is None:
         return "the package psycopg_pool is not installed, which a worker needs"

@@ -107,6 +107,11 @@ class Shared:
             return self.store
         return self._joined(self.settings.database, vendor, vendor.translate)
 
+    @property
+    def is_timed_by_store(self) -> bool:
+        """Whether times are the store's own, which no process here knows before it reads them."""
+        return isinstance(self.home, SqlBackend) and self.home.time.now() is None
+
     def _joined(self, alias: str, vendor: Vendor, translate: Translate | None) -> JoinedStore:
         runner = DjangoRunner(alias, translate)
         store = JoinedStore(vendor.dialect, runner, clock=self.clock, by_server=vendor.by_server)

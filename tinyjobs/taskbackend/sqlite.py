@@ -1,4 +1,4 @@
-"""A Django database that is SQLite, as a store: opened by a worker with connections of its own, laid out by `migrate`."""
+"""A Django database that is SQLite, as a store: `migrate` lays it out, a worker opens it with its own connections."""
 
 from collections.abc import Mapping
 from typing import Any
