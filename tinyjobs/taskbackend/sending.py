@@ -44,6 +44,8 @@ class Draft:
             "priority": task.priority,
             "max_attempts": options.max_attempts,
             "run_at": run_at,
+            # A store with a clock of its own counts from that: this process's may be wrong.
+            "delay": 0.0 if run_after is None else None,
             "created_at": now,
             "key": task.key if isinstance(task, Task) else None,
             "codec": options.codec,
