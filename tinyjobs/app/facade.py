@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self, Unpack, cast, overload
 
 from tinyjobs.app.access import StoreAccess, refuse_inside_loop
 from tinyjobs.app.producer import Producer, Recipe
+from tinyjobs.app.purging import Purging
 from tinyjobs.app.registry import TaskRegistry
 from tinyjobs.app.settings import AppSettings, refuse_not_built
 from tinyjobs.app.steering import Steering
@@ -46,7 +47,7 @@ class TaskDecorator(Protocol):
         ...
 
 
-class TinyJobs(Steering):
+class TinyJobs(Steering, Purging):
     """An app: `TinyJobs("sqlite:///jobs.db")`. Further keywords are options of the store, such as `prefix=`.
 
     `clock` and `random` stand in for the machine's, for tests. `allow_pickle` lets tasks use the pickle codec, which
@@ -126,9 +127,7 @@ class TinyJobs(Steering):
             if task.options.codec != "json" and not self._settings.refuse_pickle:
                 self._codecs.require(task.options.codec, f"{task.source}: codec")
             if task.options.result_ttl is not None:
-                self._require(
-                    "result_ttl", f"{task.source}: result_ttl: this store drops no results before their jobs."
-                )
+                self._require("result_ttl", f"{task.source}: result_ttl: this store drops no results.")
             self._registry.add(task)
             return task
 

@@ -8,6 +8,7 @@ from tinyjobs.cli.figures import show_queues, show_stats
 from tinyjobs.cli.jobs import cancel_jobs, list_jobs, retry_jobs, show_job
 from tinyjobs.cli.logs import plain_log
 from tinyjobs.cli.outcome import failure
+from tinyjobs.cli.purge import purge_jobs
 from tinyjobs.cli.reload import ReloadedChild, is_possible, supervise
 from tinyjobs.cli.stopping import StopRequest, stop_by_signals
 from tinyjobs.cli.target import Target
@@ -22,6 +23,7 @@ _LOOKING: dict[str, Callable[[Target, Options, Console], None]] = {
     "jobs show": show_job,
     "jobs retry": retry_jobs,
     "jobs cancel": cancel_jobs,
+    "purge": purge_jobs,
     "queues": show_queues,
     "stats": show_stats,
 }

@@ -6,6 +6,7 @@ checks it in a call or a settings file.
 """
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 from tinyjobs.app.steering import LONGEST_PAGE, text_of_an_id
 from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.core.options import check_queue, check_task_name
+from tinyjobs.core.retention import FINAL_STATUSES, check_age
 from tinyjobs.core.status import JobStatus
 from tinyjobs.runtime.settings import WorkerSettings
 
 _DEFAULTS = WorkerSettings()
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 type Convert = Callable[[str], Any]
 
@@ -116,6 +119,16 @@ def _page_size(text: str) -> int:
     if not 1 <= limit <= LONGEST_PAGE:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {LONGEST_PAGE}")
     return limit
+
+
+def age_in_seconds(text: str) -> float:
+    """The seconds in `90`, `90s`, `30min`, `12h`, `7d` or `2w`."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(s|min|h|d|w)?", text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a length of time from 0 up; write for example 90 (seconds), 30min, 12h, 7d or 2w"
+        )
+    return float(_checked(lambda: check_age(float(found[1]) * _UNITS[found[2] or "s"], "age"), "age"))
 
 
 def _queue(text: str) -> Any:
@@ -225,6 +238,31 @@ JOBS = Command(
     ),
 )
 
+PURGE = Command(
+    "purge",
+    "Delete jobs that ended long ago, with their history. Workers do this by themselves, as the retention says.",
+    (
+        Option(
+            ("--status",),
+            "only jobs of this status (may be given several times; default: every status in which a job has ended)",
+            {
+                "choices": [status.value for status in FINAL_STATUSES],
+                "action": "append",
+                "dest": "statuses",
+                "default": None,
+            },
+        ),
+        Option(
+            ("--older-than",),
+            "those that ended so long ago, as in 12h, 7d or a number of seconds (default: what the retention says)",
+            {"type": age_in_seconds, "metavar": "AGE", "default": None},
+        ),
+        Option(("--dry-run",), "delete nothing, and say how many would go", {"action": "store_true"}),
+        JSON,
+    ),
+    ("purge --dry-run", "purge --status success --older-than 12h"),
+)
+
 QUEUES = Command(
     "queues",
     "Show what stands in each queue: due, running, held and delayed jobs, and how long the oldest due one waits.",
@@ -238,4 +276,4 @@ STATS = Command(
     ("stats", "stats --json"),
 )
 
-COMMANDS = (WORKER, JOBS, QUEUES, STATS)
+COMMANDS = (WORKER, JOBS, PURGE, QUEUES, STATS)

@@ -16,6 +16,7 @@ from tinyjobs.backends.base import Backend
 from tinyjobs.cli.imports import Failures, import_all, told
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.retention import Retention
 from tinyjobs.core.task import Catalogue
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.worker import Worker
@@ -39,6 +40,11 @@ class Target(Protocol):
     @property
     def codecs(self) -> CodecRegistry:
         """How arguments and results are read."""
+        ...
+
+    @property
+    def retention(self) -> Retention:
+        """For how long ended jobs are kept."""
         ...
 
     @property
@@ -98,6 +104,11 @@ class AppTarget:
     def codecs(self) -> CodecRegistry:
         """See `Target.codecs`."""
         return self._app.engine.codecs
+
+    @property
+    def retention(self) -> Retention:
+        """See `Target.retention`."""
+        return self._app.engine.retention
 
     @property
     def store(self) -> Backend:

@@ -6,7 +6,6 @@ How a store deletes is not known here, nor who sweeps when.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any
 
 from tinyjobs.core.errors import ConfigurationError, refuse_unknown
 from tinyjobs.core.options import LAST_INSTANT, shown
@@ -121,7 +120,9 @@ class Sweep:
             self._turn.append(status)
 
 
-def purged(rules: Mapping[JobStatus, float], deleted: Mapping[Any, int], counts: Mapping[str, int]) -> Purged:
-    """The report of a purge, from the counts of the store after it."""
-    kept = {status: counts.get(status.value, 0) for status in FINAL_STATUSES}
-    return Purged(rules=rules, deleted=dict(deleted), kept=kept)
+def chosen_rules(
+    retention: Retention, older_than: float | None, statuses: Sequence[JobStatus] = ()
+) -> dict[JobStatus, float]:
+    """What a purge by hand goes by: one age for each status, or else the retention; of some statuses or of all."""
+    rules = retention.rules if older_than is None else dict.fromkeys(FINAL_STATUSES, older_than)
+    return {status: age for status, age in rules.items() if not statuses or status in statuses}

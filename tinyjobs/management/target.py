@@ -21,6 +21,7 @@ from tinyjobs.cli.target import own_versions
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
+from tinyjobs.core.retention import Retention
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.worker import Worker
 from tinyjobs.taskbackend.backend import TinyJobsBackend, backend_of, our_backends
@@ -54,6 +55,11 @@ class AliasTarget:
     def codecs(self) -> CodecRegistry:
         """See `Target.codecs`."""
         return self._shared.codecs
+
+    @property
+    def retention(self) -> Retention:
+        """See `Target.retention`."""
+        return self._settings.retention
 
     @property
     def store(self) -> Backend:
