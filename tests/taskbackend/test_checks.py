@@ -11,6 +11,12 @@ from tests.taskbackend.shop import tasks
 
 OURS = "tinyjobs.TinyJobsBackend"
 TASK = "tests.taskbackend.shop.tasks.add"
+STORE_OPTIONS = {
+    "sqlite": {"busy_timeout": 3},
+    "postgresql": {"min_connections": 20, "max_connections": 30, "statement_timeout": None, "notify": False},
+}
+
+pytestmark = pytest.mark.database
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def found(settings):
 def test_right_settings_say_nothing(found):
     assert found() == []
     assert found({"url": "memory://", "enqueue_on_commit": False, "allow_pickle": False}) == []
-    assert found({"lease": 30, "concurrency": 2, "queues": ["a"], "busy_timeout": 3}) == []
+    assert found({"lease": 30, "concurrency": 2, "queues": ["a"], **STORE_OPTIONS[connections["default"].vendor]}) == []
     assert found({"tasks": {TASK: {"timeout": 3, "retry_on": ("shop.errors.Gone",)}}}) == []
 
 
@@ -42,9 +48,6 @@ def test_right_settings_say_nothing(found):
         ({"leese": 3}, "TASKS['default']['OPTIONS']['leese']", "is no option"),
         ({"url": "memory://", "leese": 3}, "TASKS['default']['OPTIONS']['url']", "leese"),
         ({"prefix": "mine"}, "TASKS['default']['OPTIONS']['prefix']", "is no option"),
-        ({"busy_timeout": -1}, "TASKS['default']['OPTIONS']['busy_timeout']: -1 is not", "seconds"),
-        ({"synchronous": "OFF"}, "TASKS['default']['OPTIONS']['synchronous']", "NORMAL, FULL, EXTRA"),
-        ({"returning": "maybe"}, "TASKS['default']['OPTIONS']['returning']", "True nor False"),
         ({"lease": -1}, "TASKS['default']['OPTIONS']['lease']", "-1"),
         ({"lease": "long"}, "TASKS['default']['OPTIONS']['lease']", "'long'"),
         ({"concurrency": 0}, "TASKS['default']['OPTIONS']['concurrency']", "0"),
@@ -74,6 +77,69 @@ def test_a_wrong_option_is_an_error_with_its_path(found, options, path, says):
     assert message.level >= 40
     assert path in message.msg
     assert says in message.msg
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"busy_timeout": -1}, "['busy_timeout']: -1 is not a number of seconds"),
+        ({"synchronous": "OFF"}, "['synchronous']: 'OFF' is not one of NORMAL, FULL, EXTRA"),
+        ({"returning": "maybe"}, "['returning']: 'maybe' is neither True nor False"),
+        ({"max_connections": 3}, "['max_connections'] is no option"),
+    ],
+)
+def test_a_wrong_option_of_sqlite(found, options, says):
+    (message,) = found(options)
+    assert f"TASKS['default']['OPTIONS']{says}" in message.msg
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_connections": 0}, "['max_connections']: 0 is not a number of connections"),
+        ({"min_connections": "many"}, "['min_connections']: 'many' is not a number of connections"),
+        ({"min_connections": 3, "max_connections": 2}, "['min_connections']: 3 is more than max_connections, 2"),
+        ({"min_connections": 11}, "['min_connections']: 11 is more than max_connections, 10"),
+        ({"pool_timeout": 0}, "['pool_timeout']: 0 is not a number of seconds"),
+        ({"statement_timeout": -1}, "['statement_timeout']: -1 is not a number of seconds"),
+        ({"notify": "perhaps"}, "['notify']: 'perhaps' is neither True nor False"),
+        ({"schema": "jobs"}, "['schema'] is no option"),
+        ({"prefix": "jobs"}, "['prefix'] is no option"),
+        ({"busy_timeout": 3}, "['busy_timeout'] is no option"),
+    ],
+)
+def test_a_wrong_option_of_postgres(found, options, says):
+    (message,) = found(options)
+    assert f"TASKS['default']['OPTIONS']{says}" in message.msg
+
+
+@pytest.mark.postgres
+def test_one_database_is_one_store_however_it_is_spelled(found):
+    place = connections["default"].settings_dict
+    url = f"postgresql://somebody@{place['HOST']}:{place['PORT']}/{place['NAME']}"
+
+    def told(first, second):
+        entries = [{"BACKEND": OURS, "OPTIONS": {"url": url} if url else {}} for url in (first, second)]
+        return [entry.id for entry in found(tasks=dict(zip(("default", "second"), entries, strict=True)))]
+
+    assert told(None, url) == ["tinyjobs.E006"]
+    assert told(url.replace("postgresql:", "postgres:"), f"{url}?max_connections=3") == ["tinyjobs.E006"]
+    assert told(None, f"{url}?prefix=apart") == []
+    assert told(url, f"{url}_other") == []
+
+
+@pytest.mark.postgres
+def test_a_driver_that_runs_no_worker(found, monkeypatch):
+    class psycopg2:
+        pass
+
+    monkeypatch.setattr(type(connections["default"]), "Database", psycopg2)
+    (message,) = found()
+    assert message.id == "tinyjobs.W003"
+    assert "psycopg2" in message.msg
+    assert "psycopg[binary,pool]" in message.hint
 
 
 def test_everything_that_is_wrong_is_told_at_once(found):
@@ -113,6 +179,7 @@ def test_two_aliases_may_not_share_a_store(found):
     assert found(tasks={"default": shared, "second": apart}) == []
 
 
+@pytest.mark.sqlite
 def test_one_file_is_one_store_however_it_is_spelled(found, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link.db").symlink_to(tmp_path / "jobs.db")
@@ -139,6 +206,7 @@ def test_a_router_that_forbids_our_tables(found, settings):
     assert [message.id for message in found()] == ["tinyjobs.E005"]
 
 
+@pytest.mark.sqlite
 def test_sqlite_that_begins_transactions_by_reading(found, monkeypatch):
     options = connections["default"].settings_dict["OPTIONS"]
     monkeypatch.setitem(options, "transaction_mode", None)
@@ -173,7 +241,7 @@ def test_what_is_wrong_in_production(found, settings):
 
 
 def test_checks_can_be_silenced_like_any(found, settings, monkeypatch):
-    monkeypatch.setitem(connections["default"].settings_dict["OPTIONS"], "transaction_mode", None)
-    settings.SILENCED_SYSTEM_CHECKS = ["tinyjobs.W001"]
+    monkeypatch.setitem(connections["other"].settings_dict, "ATOMIC_REQUESTS", True)
+    settings.SILENCED_SYSTEM_CHECKS = ["tinyjobs.W002"]
     (message,) = found()
     assert message.is_silenced()

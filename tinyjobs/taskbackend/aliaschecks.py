@@ -12,6 +12,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections, router
 from django.utils.connection import ConnectionDoesNotExist
 
+from tinyjobs.backends.registry import scheme_of
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.backends.sqlite.options import file_of, is_in_memory
 from tinyjobs.core.errors import TinyJobsError
@@ -65,6 +66,9 @@ def _database(settings: BackendSettings) -> Iterator[CheckMessage]:
         )
     if vendor.name == "sqlite":
         yield from _sqlite(settings, alias)
+    missing = vendor.missing_for_workers(connections[alias])
+    if missing is not None:
+        yield make_warning("W003", f"DATABASES[{alias!r}] cannot be served by a worker: {missing[0]}.", missing[1])
     others = [name for name in connections if name != alias and connections[name].settings_dict["ATOMIC_REQUESTS"]]
     for name in others:
         yield make_warning(
@@ -99,32 +103,46 @@ def _sharing(settings: BackendSettings, ours: Iterable[BackendSettings]) -> Iter
 
 
 def _place(settings: BackendSettings) -> tuple[object, ...]:
+    """What two spellings of one store have in common, as far as the settings tell."""
     if settings.database is None:
-        return _file(settings) or ("url", settings.url, settings.store.get("prefix", PREFIX))
+        return _place_of_url(settings)
     try:
         connection = connections[settings.database]
     except ConnectionDoesNotExist:
         return ("database", settings.database)
     place = connection.settings_dict
-    if connection.vendor == "sqlite":
-        name = str(place["NAME"])
-        if is_in_memory(name):
-            return ("database", settings.database)
+    name = str(place["NAME"])
+    if connection.vendor == "postgresql":
+        options = place["OPTIONS"]
+        return _server(place["HOST"], place["PORT"], name or options.get("service"), PREFIX, options.get("options"))
+    if connection.vendor == "sqlite" and not is_in_memory(name):
         return ("sqlite", os.path.realpath(file_of(name)), PREFIX)
-    return ("database", place["ENGINE"], str(place["NAME"]), place.get("HOST"), str(place.get("PORT")))
+    return ("database", settings.database)
 
 
-def _file(settings: BackendSettings) -> tuple[object, ...] | None:
-    """The file and the prefix of a store of SQLite, however its URL spells them."""
+def _place_of_url(settings: BackendSettings) -> tuple[object, ...]:
+    url = str(settings.url)
     try:
+        if scheme_of(url) in ("postgresql", "postgres"):
+            # Only here: a project without Postgres may have no driver for it.
+            from tinyjobs.backends.postgres.options import parse_url
+
+            keywords, options = parse_url(url, settings.store)
+            host, port = keywords.get("host"), keywords.get("port")
+            name = keywords.get("dbname") or keywords.get("service")
+            return _server(host, port, name, options.prefix, options.schema or keywords.get("options"))
         store = shared_for(settings).home
     except TinyJobsError:  # said by the check of that alias
-        return None
+        return ("url", url)
     if not isinstance(store, SQLiteBackend):
-        return None
+        return ("url", url, settings.store.get("prefix", PREFIX))
     if store.in_memory:
         return ("memory", settings.alias)  # each alias has one of its own
     return ("sqlite", os.path.realpath(file_of(store.path)), store.statements.prefix)
+
+
+def _server(host: object, port: object, name: object, prefix: str, schema: object) -> tuple[object, ...]:
+    return ("postgresql", host or "", str(port or 5432), name, prefix, schema)
 
 
 def make_error(number: str, message: str, hint: str | None = None) -> CheckMessage:

@@ -21,24 +21,22 @@ from tinyjobs.core.clock import Clock
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.taskbackend.vendors import PREFIX, Vendor
 
-#: What a project with a driver that runs no worker has to do.
-REMEDY = "Install psycopg 3 with its pool: pip install 'psycopg[binary,pool]'."
+_REMEDY = "Install psycopg 3 with its pool: pip install 'psycopg[binary,pool]'."
 
 
-def missing_for_workers(connection: BaseDatabaseWrapper) -> str | None:
-    """What keeps a worker from this database, as the end of a sentence; None when nothing does."""
+def _missing_for_workers(connection: BaseDatabaseWrapper) -> tuple[str, str] | None:
     driver: Any = getattr(connection, "Database", None)
     if getattr(driver, "__name__", "") == "psycopg2":
-        return "its driver is psycopg2, which can send jobs but run no worker"
+        return "its driver is psycopg2, with which a project can send jobs and no more", _REMEDY
     if find_spec("psycopg_pool") is None:
-        return "the package psycopg_pool is not installed, which a worker needs"
+        return "the package psycopg_pool is not installed", _REMEDY
     return None
 
 
 def _open(alias: str, clock: Clock, options: Mapping[str, Any]) -> Backend:
-    missing = missing_for_workers(connections[alias])
+    missing = _missing_for_workers(connections[alias])
     if missing is not None:
-        raise ConfigurationError(f"DATABASES[{alias!r}] cannot be served by a worker: {missing}. {REMEDY}")
+        raise ConfigurationError(f"DATABASES[{alias!r}] cannot be served by a worker: {missing[0]}. {missing[1]}")
     from tinyjobs.taskbackend.postgresstore import open_migrated
 
     return open_migrated(alias, clock, PostgresOptions.parse({"prefix": PREFIX, **options}))
@@ -75,5 +73,6 @@ VENDOR = Vendor(
     check=_check,
     check_all=PostgresOptions.parse,
     open=_open,
+    missing_for_workers=_missing_for_workers,
     announcer=_announcer,
 )

@@ -11,6 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
@@ -44,6 +46,8 @@ class Vendor:
     check_all: Callable[[Mapping[str, Any]], object]
     #: From an alias of DATABASES, the clock, and the store's own options.
     open: Callable[[str, Clock, Mapping[str, Any]], Backend]
+    #: Why no worker can open the database of this connection, and what to do about it; None where one can.
+    missing_for_workers: Callable[[BaseDatabaseWrapper], tuple[str, str] | None] = lambda connection: None
     #: From the store's own options, how workers are told of jobs; None where they are not, or find out themselves.
     announcer: Callable[[Mapping[str, Any]], Announce | None] | None = None
 
