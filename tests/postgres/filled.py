@@ -22,21 +22,23 @@ PRIORITIES = 1_000
 FILL = f"""
 INSERT INTO tinyjobs_jobs (
     id, task, queue, status, priority, attempts, max_attempts, claims, run_at, created_at, started_at, finished_at,
-    due_at, lease_expires_at, worker_id, payload
+    due_at, lease_expires_at, worker_id, payload, result, expires_at, lapses_at
 )
 SELECT
     lpad(to_hex(n), 12, '0') || '-old', 'shop.tasks.pack', 'queue-' || n % 3, 'success', 0, 1, 3, 1,
-    1000 + n, 1000 + n, 1000 + n, 1001 + n, NULL::float8, NULL::float8, 'worker-0', '{{}}'::bytea
+    1000 + n, 1000 + n, 1000 + n, 1001 + n, NULL::float8, NULL::float8, 'worker-0', '{{}}'::bytea,
+    'null'::bytea, NULL::float8, NULL::float8
 FROM generate_series(1, {FINISHED}) AS n
 UNION ALL
 SELECT
     lpad(to_hex(n), 12, '0') || '-due', 'shop.tasks.pack', (ARRAY['default', 'mail', 'video'])[1 + n % 3], 'queued',
-    1 + n % {PRIORITIES}, 0, 3, 0, 4e9 + n, 1000, NULL, NULL, 4e9 + n, NULL, NULL, '{{}}'
+    1 + n % {PRIORITIES}, 0, 3, 0, 4e9 + n, 1000, NULL, NULL, 4e9 + n, NULL, NULL, '{{}}', NULL,
+    CASE WHEN n % 10 = 0 THEN 3e9 + n END, CASE WHEN n % 10 = 0 THEN 3e9 + n END
 FROM generate_series(1, {DELAYED}) AS n
 UNION ALL
 SELECT
     lpad(to_hex(n), 12, '0') || '-run', 'shop.tasks.pack', (ARRAY['default', 'mail', 'video'])[1 + n % 3], 'running',
-    n % {PRIORITIES}, 1, 3, 1, 1000, 1000, 1000, NULL, NULL, 4e9, 'worker-0', '{{}}'
+    n % {PRIORITIES}, 1, 3, 1, 1000, 1000, 1000, NULL, NULL, 4e9, 'worker-0', '{{}}', NULL, NULL, NULL
 FROM generate_series(1, {RUNNING}) AS n;
 """
 FILL_READY = f"""

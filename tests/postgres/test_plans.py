@@ -12,7 +12,7 @@ from tests.servers.postgres import Server
 pytestmark = pytest.mark.postgres
 
 KEY, READY, DUE, RUNNING, HELD, WAITING = "pkey", "ready", "due", "running", "held", "waiting"
-ENDED, QUEUE, UNSUCCESSFUL, ACTIVE = "ended", "by_queue", "unsuccessful", "key"
+ENDED, QUEUE, UNSUCCESSFUL, ACTIVE, LAPSE = "ended", "by_queue", "unsuccessful", "key", "lapse"
 LATE, NOW = 5e9, 1e9
 ONE, THREE, ALL = json.dumps(QUEUES[:1]), json.dumps(QUEUES), None
 ID, RUN = "000000000001-now", "000000000001-run"
@@ -79,6 +79,19 @@ MEANT: dict[str, tuple[list[Any], set[str]]] = {
     "list_held": (PAGE, {KEY, HELD}),
     "list_waiting": (PAGE, {KEY, WAITING}),
     "list_queued": (PAGE, {KEY, READY, DUE}),
+    "unstarted": ([LATE, 500], {LAPSE}),
+    "unstarted_end": ([None, "Expired", json.dumps([ID])], {KEY}),
+    "purge_pick": (["success", LATE, 500], {ENDED, WAITING}),
+    "purge_count": (
+        [
+            "success",
+            NOW / 1e6,
+        ],
+        {ENDED, WAITING},
+    ),
+    "purge_jobs": ([json.dumps([ID])], {KEY}),
+    "results_pick": ([0.0, NOW / 1e6, "shop.tasks.pack", 500], {ENDED}),
+    "results_drop": ([json.dumps([ID])], {KEY}),
     "list_queue": (["mail", "~", None, None, 101], {QUEUE}),
 }
 
