@@ -16,6 +16,7 @@ from tinyjobs.cli.main import make_parser
 from tinyjobs.cli.options import COMMANDS, Command
 from tinyjobs.core import errors
 from tinyjobs.core.options import NOT_BUILT, TaskOptions
+from tinyjobs.core.schedules import RULE_OPTIONS
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.taskbackend import settings as backend_settings
@@ -108,7 +109,9 @@ def test_the_facade():
     assert defaults_in(FACADE["The app"]) == keywords
     declared = defaults_in(FACADE["Options of app.task"])
     assert declared == defaults_of(TaskOptions, {field.name for field in dataclasses.fields(TaskOptions)})
-    assert set(declared) == set(TaskDeclaration.__annotations__)
+    rule = defaults_in(FACADE["A schedule of app.task"])
+    assert tuple(rule) == RULE_OPTIONS
+    assert set(declared) | set(rule) == set(TaskDeclaration.__annotations__)
     assert set(first_codes(FACADE["Options of with_options"])) == set(Overrides.__annotations__)
 
 

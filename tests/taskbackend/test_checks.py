@@ -59,7 +59,6 @@ def test_right_settings_say_nothing(found):
         ({"url": "jobs.db"}, "TASKS['default']['OPTIONS']['url']", "no store URL"),
         ({"url": "carrier-pigeon://x"}, "TASKS['default']['OPTIONS']['url']", "carrier-pigeon"),
         ({"url": "memory://", "database": "default"}, "TASKS['default']['OPTIONS']['database']", "exclude"),
-        ({"schedules": {}}, "TASKS['default']['OPTIONS']['schedules']", "not available"),
         ({"mask": True}, "TASKS['default']['OPTIONS']['mask']", "not available"),
         ({"retention": {"sucess": 5}}, "TASKS['default']['OPTIONS']['retention'] does not take 'sucess'", "success"),
         ({"retention": {"failed": -5}}, "TASKS['default']['OPTIONS']['retention']: failed", "from 0 up"),

@@ -419,7 +419,7 @@ class ValidationTests(TestCase):
         self.assertEqual(tasks.add.get_result(nearer.id), nearer)
 
 
-@pytest.mark.parametrize("name", ["cron", "concurrency", "rate", "isolated", "follows"])
+@pytest.mark.parametrize("name", ["concurrency", "rate", "isolated", "follows"])
 def test_options_of_later_releases_are_refused_by_name(name):
     from tinyjobs import task
 

@@ -17,25 +17,30 @@ from tinyjobs.app.access import StoreAccess, refuse_inside_loop
 from tinyjobs.app.producer import Producer, Recipe
 from tinyjobs.app.purging import Purging
 from tinyjobs.app.registry import TaskRegistry
+from tinyjobs.app.scheduling import Scheduling
 from tinyjobs.app.settings import AppSettings, refuse_not_built
 from tinyjobs.app.steering import Steering
 from tinyjobs.app.task import Overrides, Task, TaskDeclaration, parsed_overrides
-from tinyjobs.app.working import AppWorker, Roster
+from tinyjobs.app.timetable import AppTimetable
+from tinyjobs.app.working import AppScheduler, AppWorker, Roster
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend, scheme_of
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import JSONCodec
 from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
+from tinyjobs.core.firing import MISFIRE_GRACE
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import TaskOptions, check_task_name
 from tinyjobs.core.retention import Retention
+from tinyjobs.core.schedules import RULE_OPTIONS
 from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
 from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.standalone import StandaloneScheduler
 from tinyjobs.runtime.worker import Worker, WorkerReport
 
 
@@ -47,14 +52,16 @@ class TaskDecorator(Protocol):
         ...
 
 
-class TinyJobs(Steering, Purging):
+class TinyJobs(Steering, Scheduling, Purging):
     """An app: `TinyJobs("sqlite:///jobs.db")`. Further keywords are options of the store, such as `prefix=`.
 
     `clock` and `random` stand in for the machine's, for tests. `allow_pickle` lets tasks use the pickle codec, which
     runs code found in the store; `refuse_pickle` shuts it out whatever `allow_pickle` says. A result that is encoded
     to more than `max_result_bytes` fails its job. `retention` says for how long ended jobs are kept: seconds or
     timedeltas by status, 0 for ever; or `KEEP_EVERYTHING`. A job whose task no worker knows is looked at again after
-    `unknown_task_delay` seconds, doubling up to `unknown_task_max_delay`.
+    `unknown_task_delay` seconds, doubling up to `unknown_task_max_delay`. `schedules` are schedules by
+    name, such as `{"close_day": {"task": "shop.close_day", "cron": "0 3 * * *"}}`; `timezone` is that of schedules
+    which name none.
     """
 
     def __init__(
@@ -67,6 +74,8 @@ class TinyJobs(Steering, Purging):
         refuse_pickle: bool = False,
         max_result_bytes: int | None = None,
         retention: Retention | Mapping[str, float | timedelta] | None = None,
+        schedules: Mapping[str, Mapping[str, Any]] | None = None,
+        timezone: str = "UTC",
         unknown_task_delay: float = 60.0,
         unknown_task_max_delay: float = 3600.0,
         **store_options: Any,
@@ -80,6 +89,8 @@ class TinyJobs(Steering, Purging):
                 "refuse_pickle": refuse_pickle,
                 "max_result_bytes": max_result_bytes,
                 "retention": retention,
+                "schedules": schedules,
+                "timezone": timezone,
                 "unknown_task_delay": unknown_task_delay,
                 "unknown_task_max_delay": unknown_task_max_delay,
             }
@@ -92,6 +103,7 @@ class TinyJobs(Steering, Purging):
             self._require("retention", "TinyJobs: retention: this store deletes no jobs. Leave it out.")
         self._producer = Producer(self._access, self._codecs, settings.clock, self._where)
         self._registry = TaskRegistry()
+        self._timetable = AppTimetable(self._registry, self._producer, settings.schedules, settings.timezone)
         self._hooks = Hooks()
         self._roster = Roster()
         self._entries = 0
@@ -119,16 +131,21 @@ class TinyJobs(Steering, Purging):
         """Register a function: `@app.task`, or `@app.task(max_attempts=5)` with options.
 
         `name` is what stored jobs call the task, `module.function` unless given; give one to what is to live long, so
-        that moving the function does not orphan its jobs. The other options are those of `TaskOptions`.
+        that moving the function does not orphan its jobs. `cron`, `timezone`, `misfire` and `overlap` give it a
+        schedule. The other options are those of `TaskOptions`.
         """
+        rule = {option: options.pop(option) for option in RULE_OPTIONS if option in options}
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             task = Task(function, name, options, self._producer)
+            schedule = self._timetable.of_task(task, rule)
             if task.options.codec != "json" and not self._settings.refuse_pickle:
                 self._codecs.require(task.options.codec, f"{task.source}: codec")
             if task.options.result_ttl is not None:
                 self._require("result_ttl", f"{task.source}: result_ttl: this store drops no results.")
             self._registry.add(task)
+            if schedule is not None:
+                self._timetable.add(schedule)
             return task
 
         return cast(TaskDecorator, register) if function is None else register(function)
@@ -203,6 +220,11 @@ class TinyJobs(Steering, Purging):
         worker = AppWorker(parsed, self._access, self._roster, self._engine_over)
         return drive(worker)
 
+    def scheduler(self, *, misfire_grace: float = MISFIRE_GRACE) -> StandaloneScheduler:
+        """A scheduler without a worker, for `await scheduler.run()`, which opens a closed app again."""
+        grace = WorkerSettings.parse({"misfire_grace": misfire_grace}, "app.scheduler()").misfire_grace
+        return AppScheduler(grace, self._access, self._roster, self._engine_over)
+
     def drain(self, queues: Sequence[str] = (), limit: int | None = None) -> int:
         """Run what is due in this thread, one job at a time, until nothing is due or `limit` jobs have run.
 
@@ -236,6 +258,7 @@ class TinyJobs(Steering, Purging):
             clock=settings.clock,
             random=settings.random,
             hooks=self._hooks,
+            timetable=self._timetable,
             max_result_bytes=min((size for size in bounds if size is not None), default=None),
             retention=settings.retention,
             unknown_task_delay=settings.unknown_task_delay,

@@ -47,12 +47,12 @@ class Producer:
 
     def enqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
         """Keep one job, from a thread."""
-        job = self._job(recipe, args, kwargs)
+        job = self.make(recipe, args, kwargs)
         return self._access.run(recipe.instead, lambda store: store.enqueue(job), recipe.tx)
 
     async def aenqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
         """Keep one job, from an event loop."""
-        job = self._job(recipe, args, kwargs)
+        job = self.make(recipe, args, kwargs)
         return await self._access.arun(lambda store: store.enqueue(job), recipe.tx)
 
     def send(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Job:
@@ -73,7 +73,8 @@ class Producer:
         jobs = self._jobs(recipe, items)
         return await self._access.arun(lambda store: store.enqueue_many(jobs), recipe.tx)
 
-    def _job(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
+    def make(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
+        """The job for one call, not yet kept."""
         now = self.clock.now()
         payload = self._payload(recipe, args, kwargs)
         return self._made(recipe, self._ids.make(now), now, payload)

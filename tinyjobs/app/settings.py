@@ -7,12 +7,14 @@ from random import Random
 from typing import Any, Self
 
 from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.cron import zone_of
 from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
 from tinyjobs.core.options import check_flag
 from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
+from tinyjobs.core.schedules import Schedule, parse_entries
 
 # Of the design, for later releases. Without this list they would be taken for options of the store.
-_NOT_BUILT = frozenset({"eager", "timezone", "loops", "isolation_setup"})
+_NOT_BUILT = frozenset({"eager", "loops", "isolation_setup"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class AppSettings:
     refuse_pickle: bool = False
     max_result_bytes: int | None = None
     retention: Retention = DEFAULT_RETENTION
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    timezone: str = "UTC"
     unknown_task_delay: float = 60.0
     unknown_task_max_delay: float = 3600.0
 
@@ -44,6 +48,12 @@ class AppSettings:
             raise ConfigurationError(f"TinyJobs: max_result_bytes: {size!r} is not a whole number of bytes.")
         if not isinstance(kept.setdefault("random", Random()), Random):
             raise ConfigurationError(f"TinyJobs: random: {kept['random']!r} is not a random.Random.")
+        try:
+            zone_of(kept.setdefault("timezone", "UTC"))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"TinyJobs: {error}") from None
+        if "schedules" in kept:
+            kept["schedules"] = parse_entries(kept["schedules"], "TinyJobs: schedules", kept["timezone"])
         return cls(**kept)
 
 

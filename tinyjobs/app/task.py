@@ -7,7 +7,7 @@ Options of the enqueue and arguments of the function never share a namespace: `w
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
@@ -36,6 +36,10 @@ class TaskDeclaration(TypedDict, total=False):
     store_result: bool
     result_ttl: float | timedelta | None
     expires: float | timedelta | None
+    cron: str | None
+    timezone: str | None
+    misfire: str
+    overlap: bool
 
 
 class Overrides(TypedDict, total=False):
@@ -159,6 +163,11 @@ class Task[**P, R](Sendable[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function. No job is made."""
         return self.function(*args, **kwargs)
+
+    def check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise `TypeError` where a call of the function with these arguments would."""
+        if self._recipe.check is not None:
+            self._recipe.check(args, kwargs)
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"

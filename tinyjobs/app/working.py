@@ -10,8 +10,10 @@ from collections.abc import Callable
 from tinyjobs.app.access import StoreAccess
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.context import current_job
+from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.standalone import SchedulerReport, StandaloneScheduler
 from tinyjobs.runtime.worker import Worker, WorkerReport
 
 # For what comes after the last job: hooks, the worker's own end.
@@ -78,6 +80,8 @@ class AppWorker(Worker):
 
     async def run(self) -> WorkerReport:
         """See `Worker.run`. Opens a closed app again."""
+        if self.settings.fires_schedules:
+            refuse_problems(self.engine)
         opened = await self._access.aconnect_worker()
         self._roster.enter(self, self.stop, self.settings.shutdown_timeout)
         try:
@@ -87,3 +91,35 @@ class AppWorker(Worker):
         finally:
             if self._roster.leave(self):
                 await self._access.aclose()
+
+
+class AppScheduler(StandaloneScheduler):
+    """A scheduler that connects its app when it starts, and that a close of the app stops and waits for."""
+
+    def __init__(
+        self, grace: float, access: StoreAccess, roster: Roster, engine_over: Callable[[Backend], Engine]
+    ) -> None:
+        super().__init__(engine_over(access.current.for_engine), grace=grace)
+        self._access = access
+        self._roster = roster
+        self._engine_over = engine_over
+
+    async def run(self) -> SchedulerReport:
+        """See `StandaloneScheduler.run`. Opens a closed app again."""
+        refuse_problems(self.engine)
+        opened = await self._access.aconnect_worker()
+        self._roster.enter(self, self.stop, 0.0)
+        try:
+            async with opened.for_worker() as store:
+                self.engine = self._engine_over(store)
+                return await super().run()
+        finally:
+            if self._roster.leave(self):
+                await self._access.aclose()
+
+
+def refuse_problems(engine: Engine) -> None:
+    """Raise for schedules that cannot work before anything runs, rather than when they are due."""
+    problems = [] if engine.timetable is None else engine.timetable.problems()
+    if problems:
+        raise ConfigurationError(" ".join(problems))

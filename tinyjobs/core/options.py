@@ -29,10 +29,6 @@ NOT_BUILT = frozenset(
         "concurrency",
         "rate",
         "isolated",
-        "cron",
-        "timezone",
-        "misfire",
-        "overlap",
         "after",
     }
 )

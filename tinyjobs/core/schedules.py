@@ -156,6 +156,15 @@ class Timetable(Protocol):
         ...
 
 
+def parse_entries(given: object, source: str, default_zone: str) -> dict[str, Schedule]:
+    """The entries of `schedules`, by name; raises `ConfigurationError` with the path of the first wrong one."""
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"{source}: {given!r:.100} is not a dictionary from names to schedules.")
+    return {
+        name: Schedule.parse(name, entry, f"{source}[{name!r:.300}]", default_zone) for name, entry in given.items()
+    }
+
+
 @lru_cache(maxsize=4_096)
 def _parsed_text(text: str) -> Cron:
     return Cron.parse(text)

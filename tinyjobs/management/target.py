@@ -75,7 +75,7 @@ class AliasTarget:
                 if isinstance(value, Task):
                     self.catalogue.find(value.module_path)
         failures |= more
-        problems = self.catalogue.check_settings()
+        problems = [*self.catalogue.check_settings(), *self._shared.timetable.problems()]
         if problems and not failures:
             raise ConfigurationError(" ".join(problems))
         return failures

@@ -10,7 +10,7 @@ rows.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -68,6 +68,7 @@ class Scheduler:
         self._longest_sleep = min(_LONGEST_SLEEP, max(grace / 2, 1.0))
         self._ids = IdSource()
         self._has_registered = False
+        self._declared: Mapping[str, Schedule] = {}
         self._stuck: dict[str, _Stuck] = {}
         # Rows that were read, as they were, with what they say.
         self._read: dict[str, tuple[ScheduleState, Schedule]] = {}
@@ -99,6 +100,7 @@ class Scheduler:
         began = monotonic()
         store = self._engine.store
         now = await store.present()
+        self._declared = self._timetable.declared()
         states = await self._registered(await store.schedules(), now)
         due: list[_Due] = []
         soonest = inf
@@ -122,7 +124,7 @@ class Scheduler:
         """Register what is declared, at the first pass where it differs from what is stored, later where it is gone."""
         stored = {state.name: state for state in states}
         changed = []
-        for place, (name, schedule) in enumerate(self._timetable.declared().items()):
+        for place, (name, schedule) in enumerate(self._declared.items()):
             await self._give_way(place)
             known = stored.get(name)
             if known is not None and (self._has_registered and known.source != DATA):
@@ -144,7 +146,7 @@ class Scheduler:
 
     async def _readable(self, state: ScheduleState) -> Schedule | None:
         """The schedule that a row stands for; None: it is not to be fired from here."""
-        declared = self._timetable.declared().get(state.name)
+        declared = self._declared.get(state.name)
         if declared is not None:
             return declared
         if state.source != DATA or is_paused(state):

@@ -5,14 +5,15 @@ compare and swap, so a scheduler that fires at the same moment is never written 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyjobs.backends.base import Backend
+from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.cron import NEVER, zone_of
 from tinyjobs.core.errors import ConfigurationError, ScheduleNotFoundError, StoreBusyError, TinyJobsError
 from tinyjobs.core.firing import MISFIRE_GRACE
-from tinyjobs.core.job import ScheduleState
+from tinyjobs.core.job import Job, ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
 
 # A scheduler moves a row once a minute at most; who loses this often meets something else.
@@ -85,6 +86,24 @@ async def resume(store: Backend, timetable: Timetable, name: str) -> ScheduleSta
         if next_run_at >= NEVER or await _move(store, state, next_run_at):
             return await find(store, timetable, name)
     raise _contended(name)
+
+
+async def run_now(store: Backend, timetable: Timetable, codecs: CodecRegistry, name: str) -> Job:
+    """Make a job of it now, by an ordinary enqueue with the schedule's key. Its own next time stays as it is.
+
+    Without overlap an active job of the schedule is the answer, with `existing` set.
+    """
+    schedule = await read(store, timetable, codecs, name)
+    job = timetable.job(schedule)
+    return await store.enqueue(replace(job, key=schedule.key or job.key))
+
+
+async def read(store: Backend, timetable: Timetable, codecs: CodecRegistry, name: str) -> Schedule:
+    """The schedule of that name as this program declares it, or as the store keeps it."""
+    declared = timetable.declared().get(name)
+    if declared is not None:
+        return declared
+    return Schedule.read(await find(store, timetable, name), codecs)
 
 
 async def find(store: Backend, timetable: Timetable, name: str) -> ScheduleState:

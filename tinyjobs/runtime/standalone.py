@@ -25,12 +25,9 @@ class StandaloneScheduler:
     """Fires the schedules of an engine's store. `run` may be called again after it returned."""
 
     def __init__(self, engine: Engine, *, grace: float = MISFIRE_GRACE) -> None:
-        if engine.timetable is None:
-            raise ConfigurationError("This engine has no timetable, so there is nothing to schedule.")
         self.engine = engine
         self.scheduler_id = make_worker_id()
         self.grace = grace
-        self._scheduler = Scheduler(engine, engine.timetable, grace)
         self._stop = Stop(engine.clock.monotonic)
         self._ending: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
@@ -47,11 +44,14 @@ class StandaloneScheduler:
 
     async def run(self) -> SchedulerReport:
         """Fire until `stop`. Raises what no pass can mend."""
+        if self.engine.timetable is None:
+            raise ConfigurationError("This engine has no timetable, so there is nothing to schedule.")
+        scheduler = Scheduler(self.engine, self.engine.timetable, self.grace)
         ending = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._ending = loop, ending
         tasks: list[asyncio.Task[object]] = [
-            out_of_sight(loop.create_task(self._scheduler.run())),
+            out_of_sight(loop.create_task(scheduler.run())),
             out_of_sight(loop.create_task(ending.wait())),
         ]
         try:
@@ -66,7 +66,7 @@ class StandaloneScheduler:
             self._stop.clear()
         if isinstance(ended, Exception):
             raise ended
-        return SchedulerReport(fired=self._scheduler.fired, skipped=self._scheduler.skipped)
+        return SchedulerReport(fired=scheduler.fired, skipped=scheduler.skipped)
 
     def _wake(self) -> None:
         if self._ending is None:

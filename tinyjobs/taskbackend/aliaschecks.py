@@ -37,7 +37,8 @@ def check_alias(alias: str, params: Mapping[str, Any], ours: Iterable[BackendSet
     if isinstance(settings, SettingsProblems):
         return found + [make_error("E003", problem) for problem in settings.problems]
     store = list(_url_store(settings) if settings.database is None else _database(settings))
-    return [*found, *store, *_sharing(settings, ours)]
+    schedules = [make_error("E007", problem) for problem in shared_for(settings).timetable.problems()]
+    return [*found, *store, *_sharing(settings, ours), *schedules]
 
 
 def _url_store(settings: BackendSettings) -> Iterator[CheckMessage]:

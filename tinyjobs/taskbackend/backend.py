@@ -16,7 +16,6 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.tasks import TaskResultStatus, task_backends
-from django.tasks.backends.base import BaseTaskBackend
 from django.tasks.base import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django.tasks.exceptions import InvalidTask
 from django.utils import timezone
@@ -37,6 +36,7 @@ from tinyjobs.taskbackend.results import (
     result_of,
     stored_task,
 )
+from tinyjobs.taskbackend.scheduling import Scheduling
 from tinyjobs.taskbackend.sending import Draft
 from tinyjobs.taskbackend.settings import BackendSettings
 from tinyjobs.taskbackend.shared import Shared, parsed_settings, usable
@@ -47,7 +47,7 @@ from tinyjobs.taskbackend.typed import AnyTask
 _valid_functions: set[tuple[Any, bool]] = set()
 
 
-class TinyJobsBackend(BaseTaskBackend):
+class TinyJobsBackend(Scheduling):
     """Durable jobs behind `django.tasks`."""
 
     task_class = Task
@@ -105,8 +105,10 @@ class TinyJobsBackend(BaseTaskBackend):
     ) -> JobResult:
         """Keep a job in the caller's transaction, or give back the active job that holds the task's key."""
         self.validate_task(task)
+        return self._send(*Draft(self.shared, task).one(args, kwargs))
+
+    def _send(self, job: Job, result: JobResult) -> JobResult:
         shared = self.shared
-        job, result = Draft(shared, task).one(args, kwargs)
         waiting = waits_for_commit(shared)
         if waiting is not None:
             return self._at_commit(waiting, [(job, result)])[0]
@@ -194,6 +196,7 @@ class TinyJobsBackend(BaseTaskBackend):
             ("started_at", started),
             ("last_attempted_at", started),
             ("worker_ids", [job.worker_id or ""]),
+            ("scheduled_for", None if job.scheduled_for is None else moment(job.scheduled_for)),
         ):
             object.__setattr__(result, name, value)
         return result

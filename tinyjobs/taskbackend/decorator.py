@@ -67,6 +67,10 @@ def task[**P, R](
     result_ttl: float | timedelta | None = ...,
     expires: float | timedelta | None = ...,
     key: str | None = ...,
+    cron: str | None = ...,
+    timezone: str | None = ...,
+    misfire: str = ...,
+    overlap: bool = ...,
 ) -> "Callable[[Callable[P, R]], TypedTask[P, R]]": ...
 
 

@@ -51,9 +51,13 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult(ResultBase):  # type: ignore[misc]  # the stubs leave out that it is frozen
-    """Django's result of a job. `existing` says that an enqueue gave back the active job that held its key."""
+    """Django's result of a job. `existing` says that an enqueue gave back the active job that held its key.
+
+    `scheduled_for` is the instant that the job's schedule meant; None for a job that no schedule made.
+    """
 
     existing: bool = field(default=False, compare=False)
+    scheduled_for: datetime | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         # Not normalised again, as Django's own class does: arguments were when they were stored, and rich ones are
@@ -113,6 +117,7 @@ def result_of(shared: Shared, job: Job, executions: Sequence[Execution]) -> JobR
         errors=_errors(job, executions),
         worker_ids=[execution.worker_id for execution in executions],
         existing=job.existing,
+        scheduled_for=None if job.scheduled_for is None else moment(job.scheduled_for),
     )
     if job.status is JobStatus.SUCCESS and job.result is not None:
         value = shared.codecs.get(job.codec).decode(job.result)

@@ -9,14 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from django.conf import settings as django_settings
+
+from tinyjobs.core.cron import zone_of
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnsupportedCapabilityError
 from tinyjobs.core.options import TaskOptions, check_flag, check_queue, is_dotted_path, refuse_not_built
 from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
+from tinyjobs.core.schedules import Schedule
 from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.settings import WorkerSettings
 
 #: Options of the design whose feature later releases bring.
-NOT_BUILT = frozenset({"schedules", "timezone", "mask"})
+NOT_BUILT = frozenset({"mask"})
 #: What the `tasks` setting may say about a task: of its options those that Django's own task does not have.
 TASK_CHANGES = frozenset(entry.name for entry in fields(TaskOptions)) - {"queue", "priority", "store_result"}
 #: What a worker takes from the settings; its command line wins over them.
@@ -28,7 +32,8 @@ _DEFAULT_DATABASE = "default"
 class BackendSettings:
     """The options of one alias. Exactly one of `database` (an alias of `DATABASES`) and `url` is set.
 
-    `tasks` maps import paths to the checked options that win over the task's own; `worker` and `store` hold what was
+    `tasks` maps import paths to the checked options that win over the task's own; `schedules` has schedules by name.
+    `timezone`: that of schedules which name none; None leaves it to the project's. `worker` and `store` hold what was
     given for those.
     """
 
@@ -43,6 +48,8 @@ class BackendSettings:
     max_result_bytes: int | None = None
     retention: Retention = DEFAULT_RETENTION
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    timezone: str | None = None
     worker: Mapping[str, Any] = field(default_factory=dict)
     store: Mapping[str, Any] = field(default_factory=dict)
 
@@ -85,15 +92,12 @@ def parse(alias: str, options: object) -> BackendSettings:
             problems += several.problems
         except TinyJobsError as error:
             problems.append(str(error))
+    values["schedules"] = _schedules(alias, options, values.get("timezone"), problems)
     problems += _not_built(alias, options)
     worker = {name: value for name, value in options.items() if name in WORKER_OPTIONS}
     for name, value in worker.items():
         problems += _worker_complaint(alias, name, value)
-    store = {
-        name: value
-        for name, value in options.items()
-        if name not in _CHECKS and name not in WORKER_OPTIONS and name not in NOT_BUILT
-    }
+    store = {name: value for name, value in options.items() if name not in KNOWN and name not in NOT_BUILT}
     if "url" in values and "database" in values:
         problems.append(
             f"{option_path(alias, 'url')} and {option_path(alias, 'database')} exclude each other: jobs are kept in a "
@@ -140,6 +144,33 @@ def _worker_complaint(alias: str, name: str, value: object) -> list[str]:
     # The runtime names the setting after its source; here the path does that already.
     complaints = _complaint(lambda: WorkerSettings.parse({name: value}, path))
     return [complaint.replace(f"{path}: {name}: ", f"{path}: ", 1) for complaint in complaints]
+
+
+def _schedules(
+    alias: str, options: Mapping[str, Any], timezone: str | None, problems: list[str]
+) -> dict[str, Schedule]:
+    path, given = option_path(alias, "schedules"), options.get("schedules", {})
+    if not isinstance(given, Mapping):
+        problems.append(f"{path}: {given!r:.100} is not a dictionary from names to schedules.")
+        return {}
+    found: dict[str, Schedule] = {}
+    for name, entry in given.items():
+        try:
+            zone = timezone or str(django_settings.TIME_ZONE)
+            found[name] = Schedule.parse(name, entry, f"{path}[{name!r:.300}]", zone)
+        except TinyJobsError as error:
+            problems.append(str(error))
+    return found
+
+
+def _zone(value: object, path: str) -> str | None:
+    if value is None:
+        return None
+    try:
+        zone_of(value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    return str(value)
 
 
 def _text(value: object, path: str) -> str:
@@ -205,5 +236,6 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "max_result_bytes": _bytes,
     "retention": Retention.parse,
     "tasks": _tasks,
+    "timezone": _zone,
 }
-KNOWN = frozenset(_CHECKS) | WORKER_OPTIONS
+KNOWN = frozenset(_CHECKS) | {"schedules"} | WORKER_OPTIONS

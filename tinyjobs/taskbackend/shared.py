@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from django.core.signals import setting_changed
 from django.db import connections
@@ -32,6 +32,9 @@ from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, opt
 from tinyjobs.taskbackend.settings import parse as parse_options
 from tinyjobs.taskbackend.values import codec
 from tinyjobs.taskbackend.vendors import Vendor, find_vendor, supported
+
+if TYPE_CHECKING:
+    from tinyjobs.taskbackend.timetable import DjangoTimetable
 
 _lock = threading.RLock()
 _shared: dict[str, "Shared"] = {}
@@ -134,6 +137,13 @@ class Shared:
     def catalogue(self) -> DjangoCatalogue:
         """The project's tasks."""
         return DjangoCatalogue(self.settings)
+
+    @cached_property
+    def timetable(self) -> "DjangoTimetable":
+        """The project's schedules."""
+        from tinyjobs.taskbackend.timetable import DjangoTimetable  # it makes jobs, which takes all of this
+
+        return DjangoTimetable(self)
 
 
 def parsed_settings(alias: str, params: Mapping[str, Any]) -> BackendSettings | SettingsProblems:

@@ -18,9 +18,11 @@ from django.tasks.base import DEFAULT_TASK_PRIORITY
 from django.tasks.exceptions import InvalidTask
 from django.utils.module_loading import import_string
 
-from tinyjobs.core.errors import UnsupportedCapabilityError
+from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
 from tinyjobs.core.expiry import Expiry
 from tinyjobs.core.options import Backoff, JobOptions, TaskOptions
+from tinyjobs.core.schedules import RULE_OPTIONS, Rule
+from tinyjobs.core.signature import CallCheck
 from tinyjobs.taskbackend.clock import current_clock
 from tinyjobs.taskbackend.typed import AnyResult, AnyTask, TaskBase
 
@@ -46,6 +48,8 @@ class Task(TaskBase):
     `key`: at most one active job of that key; a second enqueue gives back the first one's result. `codec`: how the
     arguments are stored, "pickle" only where the settings allow it. `result_ttl`: how long after the end the return
     value is kept. `expires`: a job that has not started so long after its enqueue, or by that instant, ends cancelled.
+    `cron`: when a schedule makes jobs of it, in the time zone `timezone` (None: the alias's, or the project's);
+    `misfire`: what becomes of missed firings; `overlap`: whether one may make a job while the last has not ended.
     """
 
     priority: int = DEFAULT_TASK_PRIORITY
@@ -64,6 +68,10 @@ class Task(TaskBase):
     result_ttl: float | None = None
     expires: float | datetime | None = None
     key: str | None = None
+    cron: str | None = None
+    timezone: str | None = None
+    misfire: str = "skip"
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         # Called by name: with slots, super() would look for the class that the decorator above replaced.
@@ -76,6 +84,7 @@ class Task(TaskBase):
             object.__setattr__(self, "retry_on", tuple(retry_on) if isinstance(retry_on, list) else (retry_on,))
         settle_run_after(self)
         DjangoTask.__post_init__(self)
+        check_schedule(self)
 
     @classmethod
     def _reconstruct(cls, kwargs: dict[str, Any]) -> Self:
@@ -196,6 +205,25 @@ def _job_options(task: Task) -> JobOptions:
     if isinstance(expires, datetime) and expires.utcoffset() is None and not settings.USE_TZ:
         expires = expires.astimezone()
     return JobOptions.parse({"key": task.key, "expires": expires}, f"the task {task.module_path}", 0.0)
+
+
+def check_schedule(task: Task) -> None:
+    """Raise `InvalidTask` for a schedule that cannot work, where it is declared and not when it would fire."""
+    given = {name: value for name in RULE_OPTIONS if (value := getattr(task, name)) not in (None, False, "skip")}
+    if not given:
+        return
+    source = f"the task {task.module_path}"
+    try:
+        Rule.parse(given, source, "UTC")
+    except ConfigurationError as error:
+        raise InvalidTask(str(error)) from error
+    try:
+        CallCheck(task.module_path, task.func, in_front=1 if task.takes_context else 0)((), {})
+    except TypeError as error:
+        raise InvalidTask(
+            f"{source}: the schedule of a decorator calls it without arguments: {error}. Give it its arguments in "
+            f"TASKS[{task.backend!r}]['OPTIONS']['schedules']."
+        ) from None
 
 
 def settle_run_after(task: AnyTask) -> None:

@@ -1,0 +1,319 @@
+"""Schedules in a Django project: declared with tasks and in the settings, kept as rows, steered by the task backend."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import django
+import pytest
+from django.core.checks import run_checks
+from django.db import transaction
+from django.tasks import task_backends
+from django.tasks.exceptions import InvalidTask
+
+from tests.schedules.daily import tasks
+from tinyjobs import task
+from tinyjobs.core.clock import FrozenClock
+from tinyjobs.core.cron import NEVER
+from tinyjobs.core.errors import ConfigurationError, ScheduleNotFoundError, UnknownTaskError
+from tinyjobs.models import Job, Schedule
+from tinyjobs.runtime.scheduler import Scheduler
+from tinyjobs.taskbackend.shared import use_clock
+from tinyjobs.taskbackend.working import drain_here, open_worker
+
+APP = "tests.schedules.daily"
+CLOSE, GREET, POST = (f"{APP}.tasks.{name}" for name in ("close_day", "greet", "post"))
+MIDNIGHT = datetime(2026, 6, 1, 0, 0, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+def clock():
+    clock = FrozenClock(MIDNIGHT)
+    use_clock(clock)
+    yield clock
+    use_clock(None)
+
+
+@pytest.fixture
+def project(settings, clock, transactional_db):
+    """Settings of a project with the app; call it with options of the alias, and settings."""
+
+    def configure(options=None, **values):
+        settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, APP]
+        for name, value in values.items():
+            setattr(settings, name, value)
+        settings.TASKS = {
+            "default": {"BACKEND": "tinyjobs.TinyJobsBackend", "QUEUES": [], "OPTIONS": options or {}},
+            "other": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"},
+        }
+        tasks.ran.clear()
+        return task_backends["default"]
+
+    return configure
+
+
+def tick(*, discover=True):
+    """What a scheduler of the alias does until it would sleep."""
+    with open_worker() as worker:
+        engine = worker.engine
+        if discover:
+            engine.catalogue.discover()
+
+        async def passes():
+            scheduler = Scheduler(engine, engine.timetable)
+            await engine.store.setup()
+            try:
+                while await scheduler.tick() == 0.0:
+                    pass
+            finally:
+                if engine.store.capabilities.loop_bound:
+                    await engine.store.close()
+
+        asyncio.run(passes())
+
+
+def next_of(name):
+    return datetime.fromtimestamp(Schedule.objects.get(name=name).next_run_at, UTC)
+
+
+# --- declared -----------------------------------------------------------------------------------------------------
+
+
+def test_tasks_with_schedules(project, clock):
+    project()
+    tick()
+    assert sorted(Schedule.objects.values_list("name", "timezone", "misfire", "overlap", "source")) == [
+        (CLOSE, "UTC", "skip", False, "code"),
+        (GREET, "America/New_York", "run_all", True, "code"),
+    ]
+    clock.advance(9 * 3600)
+    tick()
+    assert Job.objects.count() == 0  # 35 minutes late
+    assert next_of(CLOSE) == datetime(2026, 6, 1, 9, 25, tzinfo=UTC)
+    clock.advance(4 * 3600)
+    tick()
+    (job,) = Job.objects.filter(task=GREET)
+    assert (job.queue, job.priority, job.scheduled_for, job.dedup_key) == ("default", 5, MIDNIGHT + 13 * 3600, None)
+
+
+@pytest.mark.parametrize("use_tz", [True, False])
+def test_the_zone_of_the_project(project, clock, use_tz):
+    project(TIME_ZONE="Asia/Jakarta", USE_TZ=use_tz)
+    tick()
+    assert Schedule.objects.get(name=CLOSE).timezone == "Asia/Jakarta"
+    assert next_of(CLOSE) == datetime(2026, 6, 1, 1, 25, tzinfo=UTC)
+    clock.advance(85 * 60)
+    tick()
+    drain_here()
+    ((name, stands_for),) = tasks.ran
+    expected = datetime(2026, 6, 1, 1, 25, tzinfo=UTC)
+    assert (name, stands_for) == ("close_day", expected if use_tz else datetime.fromtimestamp(expected.timestamp()))
+
+
+def test_the_zone_of_the_alias_wins_over_that_of_the_project(project):
+    project({"timezone": "Europe/Rome"}, TIME_ZONE="Asia/Jakarta")
+    tick()
+    assert Schedule.objects.get(name=CLOSE).timezone == "Europe/Rome"
+
+
+def test_a_result_tells_the_time_its_schedule_meant(project, clock):
+    backend = project()
+    tick()
+    clock.advance(8 * 3600 + 25 * 60)
+    tick()
+    job = Job.objects.get(task=CLOSE)
+    meant = datetime(2026, 6, 1, 8, 25, tzinfo=UTC)
+    assert backend.get_result(job.id).scheduled_for == meant
+    assert backend.get_result(tasks.close_day.enqueue().id).scheduled_for is None
+
+
+def test_schedules_by_name(project, clock):
+    project(
+        {
+            "schedules": {
+                "post.one": {"task": POST, "cron": "0 6 * * *", "args": [1], "kwargs": {"to": "us"}},
+                "post.two": {"task": POST, "cron": "5 6 * * *", "args": [2], "queue": "late", "priority": -5},
+            }
+        }
+    )
+    tick()
+    clock.advance(6 * 3600)
+    tick()
+    clock.advance(300)
+    tick()
+    jobs = Job.objects.filter(task=POST).order_by("id").values_list("queue", "priority", "max_attempts", "dedup_key")
+    assert list(jobs) == [("default", 0, 3, "schedule:post.one"), ("late", -5, 3, "schedule:post.two")]
+    drain_here()
+    assert tasks.ran == [("post", 1, "us"), ("post", 2, "all")]
+
+
+def test_a_task_of_another_alias_has_its_schedule_there(project, settings):
+    project()
+    settings.TASKS = {
+        "default": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"},
+        "jobs": {"BACKEND": "tinyjobs.TinyJobsBackend", "QUEUES": []},
+    }
+    with open_worker("jobs") as worker:
+        worker.engine.catalogue.discover()
+        assert dict(worker.engine.timetable.declared()) == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"task": POST, "cron": "0 0 30 2 *", "args": [1]}, "cron '0 0 30 2 *' never fires"),
+        ({"task": POST, "args": [1]}, "it has no cron expression"),
+        ({"cron": "@daily"}, "it names no task"),
+        ({"task": POST, "cron": "@daily", "args": [1], "timezone": "Europe/Pariss"}, "Did you mean 'Europe/Paris'?"),
+        ({"task": POST, "cron": "@daily", "args": [1], "misfire": "run_all"}, "'run_all' needs overlap=True"),
+        ({"task": POST, "cron": "@daily", "every": 5}, "does not take 'every'"),
+        ({"task": "shop.gone", "cron": "@daily"}, "there is no task 'shop.gone' in the installed apps"),
+        ({"task": POST, "cron": "@daily"}, "cannot be called like this: missing a required argument: 'number'"),
+        ({"task": POST, "cron": "@daily", "args": [object()]}, "Unsupported type"),
+        ({"task": POST, "cron": "@daily", "args": [1], "priority": 1_000}, "priority must be"),
+    ],
+)
+def test_an_entry_that_cannot_work_is_a_check_error_with_its_path(project, entry, reason):
+    project({"schedules": {"x": entry}})
+    found = [message for message in run_checks() if message.id in ("tinyjobs.E003", "tinyjobs.E007")]
+    assert [reason in message.msg for message in found] == [True], found
+    assert "TASKS['default']['OPTIONS']['schedules']['x']" in found[0].msg
+
+
+def test_a_name_for_two_schedules_is_a_check_error(project):
+    project({"schedules": {CLOSE: {"task": CLOSE, "cron": "@daily"}}})
+    (found,) = (message for message in run_checks() if message.id == "tinyjobs.E007")
+    assert "has the name of the schedule in" in found.msg
+
+
+def test_wrong_settings_of_schedules(project):
+    project({"schedules": [], "timezone": "Nowhere"})
+    told = " ".join(message.msg for message in run_checks() if message.id == "tinyjobs.E003")
+    assert "['schedules']: [] is not a dictionary" in told
+    assert "['timezone']: timezone 'Nowhere' is not known" in told
+
+
+def test_right_settings_are_no_error(project):
+    project({"schedules": {"x": {"task": POST, "cron": "@daily", "args": [1]}}, "timezone": "Europe/Rome"})
+    assert [message for message in run_checks() if message.id and "tinyjobs.E" in message.id] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"cron": "* * *"}, "3 fields instead of five"),
+        ({"cron": "@daily", "timezone": "Mars"}, "timezone 'Mars' is not known"),
+        ({"cron": "@daily", "misfire": "never"}, "is no policy"),
+        ({"cron": "@daily", "overlap": "yes"}, "overlap: 'yes' is not True or False"),
+        ({"cron": "@daily", "misfire": "run_all"}, "needs overlap=True"),
+        ({"misfire": "run_once"}, "misfire without cron"),
+    ],
+)
+def test_a_decorator_that_cannot_work_is_refused_at_import(options, reason):
+    decorators = [task]
+    if django.VERSION >= (6, 1):
+        from django.tasks import task as djangos
+
+        decorators.append(djangos)
+    for decorator in decorators:
+        with pytest.raises(InvalidTask, match=reason):
+            decorator(**options)(tasks.greet.func)
+
+
+def test_a_decorator_over_a_function_that_needs_arguments():
+    with pytest.raises(InvalidTask, match=r"calls it without arguments: .*'number'.*\['OPTIONS'\]\['schedules'\]"):
+        task(cron="@daily")(tasks.post.func)
+    assert task(cron="@daily", takes_context=True)(tasks.close_day.func).cron == "@daily"
+
+
+def test_a_schedule_is_not_for_one_job():
+    with pytest.raises(TypeError, match="using\\(\\) does not take cron"):
+        tasks.post.using(cron="@daily")
+
+
+# --- steered ------------------------------------------------------------------------------------------------------
+
+
+def test_pausing_resuming_and_running_by_hand(project, clock):
+    backend = project()
+    tick()
+    assert backend.pause_schedule(CLOSE).next_run_at == NEVER
+    clock.advance(8 * 3600 + 25 * 60)
+    tick()
+    assert not Job.objects.filter(task=CLOSE).exists()
+    first, second = backend.run_schedule(CLOSE), backend.run_schedule(CLOSE)
+    assert (first.existing, second.existing, second.id, first.scheduled_for) == (False, True, first.id, None)
+    assert datetime.fromtimestamp(backend.resume_schedule(CLOSE).next_run_at, UTC).hour == 9
+    assert {state.name for state in backend.schedules()} == {CLOSE, GREET}
+    with pytest.raises(ScheduleNotFoundError):
+        backend.pause_schedule("nowhere")
+
+
+def test_a_change_is_part_of_the_callers_transaction(project):
+    backend = project()
+    tick()
+    with pytest.raises(RuntimeError), transaction.atomic():
+        backend.pause_schedule(CLOSE)
+        backend.save_schedule("x", task=tasks.post, cron="@daily", args=[1])
+        backend.run_schedule(CLOSE)
+        raise RuntimeError
+    assert Schedule.objects.filter(name="x").count() == Job.objects.count() == 0
+    assert next_of(CLOSE) == datetime(2026, 6, 1, 8, 25, tzinfo=UTC)
+
+
+def test_schedules_kept_as_rows(project, clock):
+    backend = project(TIME_ZONE="Europe/Rome")
+    made = backend.save_schedule("weekly", task=tasks.post, cron="0 8 * * *", args=[7], priority=9)
+    assert (made.task, made.timezone, made.source, made.priority) == (POST, "Europe/Rome", "data", 9)
+    row = Schedule.objects.get(name="weekly")
+    assert (row.cron, row.skips, row.error, bytes(row.payload)) == ("0 8 * * *", 0, None, b"[[7],{}]")
+    clock.advance(6 * 3600)
+    tick()
+    drain_here()
+    assert tasks.ran == [("post", 7, "all")]
+    backend.save_schedule("weekly", task=POST, cron="0 8 * * *", args=[8])
+    backend.run_schedule("weekly")
+    drain_here()
+    assert tasks.ran[1:] == [("post", 8, "all")]
+    backend.delete_schedule("weekly")
+    assert not Schedule.objects.filter(name="weekly").exists()
+
+
+def test_only_the_projects_tasks_can_be_named(project):
+    backend = project()
+    for name in ("os.system", "shop.tasks.gone", "django.core.mail.send_mail"):
+        with pytest.raises(UnknownTaskError, match="no task"):
+            backend.save_schedule("x", task=name, cron="@daily")
+    with pytest.raises(ConfigurationError, match="never fires"):
+        backend.save_schedule("x", task=POST, cron="0 0 31 2 *", args=[1])
+    with pytest.raises(TypeError, match="cannot be called like this"):
+        backend.save_schedule("x", task=POST, cron="@daily")
+    assert not Schedule.objects.exists()
+
+
+def test_a_row_that_somebody_wrote_by_hand_names_nothing_but_tasks(project, clock, caplog):
+    project()
+    common = {"timezone": "UTC", "next_run_at": MIDNIGHT, "source": "data"}
+    Schedule.objects.create(name="bad", cron="* * * * *", task="os.system", **common)
+    Schedule.objects.create(name="worse", cron="31 2", task=POST, **common)
+    tick()
+    clock.advance(30)
+    assert Schedule.objects.get(name="bad").error is None
+    assert "instead of five" in Schedule.objects.get(name="worse").error
+    assert not Job.objects.exists()
+
+
+def test_the_same_from_async_code(project):
+    backend = project()
+
+    async def steer():
+        await backend.asave_schedule("x", task=POST, cron="@daily", args=[1])
+        await backend.apause_schedule("x")
+        await backend.aresume_schedule("x")
+        result = await backend.arun_schedule("x")
+        states = await backend.aschedules()
+        await backend.adelete_schedule("x")
+        return result, states
+
+    result, states = asyncio.run(steer())
+    assert ([state.name for state in states], result.args) == (["x"], [1])
+    assert not Schedule.objects.exists()
