@@ -34,7 +34,8 @@ from tinyjobs.core.transitions import ExecutionError, Outcome, failed, handed_ba
 class Capabilities:
     """What a store can do. A store names only what differs, so a capability added later leaves it as it was.
 
-    `transactional_enqueue`: it takes `tx=`, a transaction of the caller's to write jobs in.
+    `transactional_enqueue`: it takes `tx=`, a transaction of the caller's to write jobs in. `max_payload_bytes`: of
+    the encoded arguments of a job, and of its result.
     """
 
     priority: bool = True

@@ -33,6 +33,10 @@ from tinyjobs.core.url import shown_url
 logger = logging.getLogger("tinyjobs.store")
 
 PACKAGE = "tinyjobs.backends.postgres"
+# A row travels as one message of a gigabyte at most, with arguments and result.
+_LARGEST = 500_000_000
+# Of a database in which any text can be kept. Without an encoding of its own it holds what it is sent, which is UTF-8.
+_ENCODINGS = ("UTF8", "SQL_ASCII")
 # The SQLSTATE of a role that may not do what was asked.
 _FORBIDDEN = "42501"
 
@@ -40,7 +44,9 @@ _FORBIDDEN = "42501"
 class PostgresBackend(SqlBackend):
     """Jobs in a Postgres database. `keywords` gives the connection's settings anew for each connection."""
 
-    capabilities = replace(SqlBackend.capabilities, transactional_enqueue=True, loop_bound=True)
+    capabilities = replace(
+        SqlBackend.capabilities, transactional_enqueue=True, loop_bound=True, max_payload_bytes=_LARGEST
+    )
 
     def __init__(
         self,
@@ -176,7 +182,7 @@ class PostgresBackend(SqlBackend):
     async def _install(self, connection: Connection) -> None:
         await self._place(connection)
         try:
-            await install(connection, self.statements, self.where, first=self._begin_layout)
+            await install(connection, self.statements, self.where, suits=self._suits, first=self._begin_layout)
         except StoreError as error:
             if getattr(error, "sqlstate", None) != _FORBIDDEN:
                 raise
@@ -198,6 +204,14 @@ class PostgresBackend(SqlBackend):
                 f"schema=, which is made if it is missing."
             )
         self.statements.place_in(schema)
+
+    async def _suits(self, connection: Connection) -> None:
+        ((encoding,),) = await connection.fetch(self.statements["encoding"])
+        if encoding not in _ENCODINGS:
+            raise ConfigurationError(
+                f"{self.where}: a database with the encoding {encoding} cannot hold every text, and a job whose error "
+                f"it cannot keep would never end. Keep the jobs in a database made with ENCODING 'UTF8'."
+            )
 
     async def _begin_layout(self, connection: Connection) -> None:
         """One process at a time makes tables; the schema is made as well, where it is missing and was asked for."""

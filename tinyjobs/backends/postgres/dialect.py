@@ -4,14 +4,13 @@ A worker's turn is one statement in autocommit, so one round trip and one commit
 delayed jobs that have come due, take more.
 """
 
-import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 from tinyjobs.backends.sql.claim import LET_IN, queue_order, sound_jobs
 from tinyjobs.backends.sql.connection import Connection, Row
-from tinyjobs.backends.sql.rows import pack_outcomes
+from tinyjobs.backends.sql.rows import as_json, pack_outcomes
 from tinyjobs.backends.sql.statements import Statement, Statements
 from tinyjobs.backends.sql.time import Now, StoreTime
 from tinyjobs.core.job import Claimed, ClaimRequest, Job, Recorded, ScheduleMove
@@ -20,6 +19,8 @@ from tinyjobs.core.transitions import Outcome
 
 # Bytes of payloads in one statement at most, far below what the server takes as one value.
 _BATCH_BYTES = 64 * 2**20
+# Longer results are not put in the group's JSON, which the server reads once for each column.
+_LONGEST = 100_000
 # Results longer than this are not compared with each other.
 _COMPARED = 64
 
@@ -96,7 +97,7 @@ class PostgresDialect:
     async def look(self, connection: Connection, queues: Sequence[str], time: StoreTime) -> tuple[bool, float | None]:
         """One read."""
         if queues:
-            rows = await connection.fetch(self["look_of"], [json.dumps(queues), time.now()])
+            rows = await connection.fetch(self["look_of"], [as_json(queues), time.now()])
         else:
             rows = await connection.fetch(self["look"], [time.now()])
         ((ready, due_at, present),) = rows
@@ -196,16 +197,16 @@ def _pack(outcomes: Sequence[Outcome], time: StoreTime) -> tuple[str, list[Any],
         claims = ",".join([str(outcome.claim) for outcome in outcomes])
         instants = ",".join([repr(outcome.finished_at) for outcome in outcomes])
         return "alike", [time.told(), ids, claims, instants, result], []
-    packed, binary = pack_outcomes(outcomes)
+    packed, binary = pack_outcomes(outcomes, longest=_LONGEST)
     return "any", [time.told(), packed], binary
 
 
 def _asked(request: ClaimRequest, has_let_in: bool) -> tuple[str, list[Any]]:
-    asked: list[Any] = [json.dumps(request.queues) if request.queues else None, request.limit, has_let_in]
+    asked: list[Any] = [as_json(request.queues) if request.queues else None, request.limit, has_let_in]
     lease = [request.worker_id, request.lease]
     if request.room is None or request.room.free >= request.limit:
         return "claim", [*asked, *lease]
-    return "room", [*asked, json.dumps(sorted(request.room.tasks)), request.room.ahead, request.room.free, *lease]
+    return "room", [*asked, as_json(sorted(request.room.tasks)), request.room.ahead, request.room.free, *lease]
 
 
 def _is_plain(job: Job) -> bool:

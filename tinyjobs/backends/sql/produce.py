@@ -1,12 +1,11 @@
 """Verbs that bring jobs into a SQL store. Written once; they run on whatever connection they are given."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
-from tinyjobs.backends.sql.rows import job_from_row
+from tinyjobs.backends.sql.rows import as_json, job_from_row
 from tinyjobs.backends.sql.time import Now
 from tinyjobs.core.errors import StoreBusyError
 from tinyjobs.core.job import Job
@@ -70,12 +69,12 @@ async def _insert(dialect: Dialect, connection: Connection, jobs: Sequence[Job],
 
 async def holder(dialect: Dialect, connection: Connection, key: str) -> Job | None:
     """The active job that holds a key."""
-    found = await connection.fetch(dialect["holders"], [json.dumps([key])])
+    found = await connection.fetch(dialect["holders"], [as_json([key])])
     return job_from_row(found[0]) if found else None
 
 
 async def _holders(dialect: Dialect, connection: Connection, jobs: Sequence[Job]) -> dict[str, Job]:
-    keys = json.dumps([job.key for job in jobs if job.key is not None])
+    keys = as_json([job.key for job in jobs if job.key is not None])
     found = (job_from_row(row) for row in await connection.fetch(dialect["holders"], [keys]))
     return {job.key: job for job in found if job.key is not None}
 

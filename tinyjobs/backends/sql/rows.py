@@ -206,11 +206,14 @@ def schedule_row(state: ScheduleState) -> tuple[Any, ...]:
     )
 
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+#: Values as a parameter. As they are, since not every database can read an escape.
+as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, str, int]]]:
-    """A group of outcomes as one JSON text, and beside it the results that are not text.
+def pack_outcomes(
+    outcomes: Sequence[Outcome], *, longest: int | None = None
+) -> tuple[str, list[tuple[bytes, str, int]]]:
+    """A group of outcomes as one JSON text, and beside it the results that are not text, or longer than `longest`.
 
     One parameter for the whole group keeps the statements of a group few, and with them the moments at which another
     thread can hold up a writer that holds the lock. Each outcome is an array:
@@ -225,7 +228,8 @@ def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, s
     for outcome in outcomes:
         result = None
         if outcome.result is not None:
-            result = None if b"\0" in outcome.result else _text(outcome.result)
+            is_long = longest is not None and len(outcome.result) > longest
+            result = None if is_long or b"\0" in outcome.result else _text(outcome.result)
             if result is None:
                 binary.append((outcome.result, outcome.job_id, outcome.claim))
         packed.append(
@@ -245,7 +249,7 @@ def pack_outcomes(outcomes: Sequence[Outcome]) -> tuple[str, list[tuple[bytes, s
                 outcome.traceback,
             )
         )
-    text = _encode(packed)
+    text = as_json(packed)
     if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for row in packed for value in row):
         raise DataRefusedError("A NUL character in the text of an outcome, which JSON in SQL cannot carry.")
     return text, binary
