@@ -2,7 +2,7 @@
 
 In a worker: connections are kept from job to job for a minute or more and health-checked before they are used again,
 as Django does around a request; one with an open or aborted transaction, or with autocommit off, is closed, which
-rolls back what its job did not commit. In a drain the connection is the caller's own: there the job runs inside a
+rolls back what its job did not commit. One of Django's pool goes back to it after each job instead. In a drain the connection is the caller's own: there the job runs inside a
 savepoint where the caller has a transaction open, and the connection is left as it was.
 
 Language, time zone and other context need nothing here: each job runs in a context of its own. Nothing is done for
@@ -36,6 +36,7 @@ class Hygiene:
         self._seen: weakref.WeakSet[BaseDatabaseWrapper] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._lanes = Lanes(self.tidy)
+        _have_pools_checked()
 
     def __call__(self, job: Job) -> "_Around":
         """What to enter around a job, in the thread or the asyncio task that runs it."""
@@ -172,7 +173,22 @@ def _tidy(connection: BaseDatabaseWrapper) -> None:
     connection.close_if_unusable_or_obsolete()
 
 
+def _have_pools_checked() -> None:
+    """A server may have ended the connections that wait in Django's pools, which ask only where they are told to."""
+    for connection in connections.all():
+        place = connection.settings_dict
+        if _is_pooled(connection) and not place["CONN_HEALTH_CHECKS"]:
+            place["CONN_HEALTH_CHECKS"] = True
+            connection.close_pool()  # type: ignore[attr-defined]
+
+
+def _is_pooled(connection: BaseDatabaseWrapper) -> bool:
+    return hasattr(connection, "close_pool") and bool(connection.settings_dict["OPTIONS"].get("pool"))
+
+
 def _keep(connection: BaseDatabaseWrapper) -> None:
+    if _is_pooled(connection):
+        return
     longest = connection.settings_dict["CONN_MAX_AGE"]
     raw = connection.connection
     if connection.close_at is None or longest is None or longest >= KEPT:
