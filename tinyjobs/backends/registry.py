@@ -21,6 +21,9 @@ _BUNDLED = {
     "postgres": "tinyjobs.backends.postgres.backend:PostgresBackend.from_url",
 }
 
+# What a store needs beside this package is an extra of it.
+_EXTRAS = {"postgresql": "postgres", "postgres": "postgres"}
+
 
 def open_backend(url: str, *, clock: Clock, **options: Any) -> Backend:
     """The store a URL names, not yet connected. Raises `ConfigurationError` for a scheme nobody registers."""
@@ -45,7 +48,15 @@ def known_schemes() -> list[str]:
 def _factory(scheme: str) -> BackendFactory:
     if scheme in _BUNDLED:
         module, _, attributes = _BUNDLED[scheme].partition(":")
-        found: Any = importlib.import_module(module)
+        try:
+            found: Any = importlib.import_module(module)
+        except ImportError as error:
+            if scheme not in _EXTRAS or (error.name or "").split(".")[0] == "tinyjobs":
+                raise
+            raise ConfigurationError(
+                f"{scheme}:// needs a driver that cannot be imported here: {error}. Install it with "
+                f"pip install 'tinyjobs[{_EXTRAS[scheme]}]'."
+            ) from error
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
         return cast(BackendFactory, found)

@@ -6,6 +6,7 @@ Knows nothing of connections. The driver is asked what libpq knows when there is
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import unquote
@@ -18,6 +19,8 @@ _OFF = ("none", "off", "0")
 _YES, _NO = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 # What libpq would take, but what decides how our own statements are sent and read.
 _OURS = frozenset({"cursor_factory", "row_factory", "prepare_threshold", "autocommit", "context"})
+
+_ESCAPED = "In a user name or password write @ / ? # : % and a blank as %40 %2F %3F %23 %3A %25 %20."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,28 +57,24 @@ OPTIONS = frozenset(field.name for field in fields(PostgresOptions))
 
 def parse_url(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], PostgresOptions]:
     """The keywords for libpq and the store's options; those given beside the URL count over those in its query."""
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict
-
     shown = f"the store URL {shown_url(url)!r}"
-    address, mark, query = url.partition("?")
+    address, query = _taken_apart(url)
     own: dict[str, Any] = {}
     kept = []
-    for part in query.split("&") if mark else []:
+    for part in query.split("&"):
         name, _, value = part.partition("=")
+        if name in own:
+            raise ConfigurationError(f"{shown} gives {name!r} twice.")
         if name in OPTIONS:
             own[name] = unquote(value)
+        elif "@" in name:
+            raise ConfigurationError(f"{shown} cannot be read. {_ESCAPED}")
+        elif part and unquote(name) not in _libpq_keywords() | {"ssl"}:
+            raise ConfigurationError(_unknown(shown, unquote(name)))
         elif part:
             kept.append(part)
-    try:
-        keywords: dict[str, Any] = dict(conninfo_to_dict(address + ("?" + "&".join(kept) if kept else "")))
-    except ProgrammingError as error:
-        # libpq quotes what it cannot read, which may be a password with a character that had to be escaped.
-        told = f" ({str(error).strip()})" if shown_url(url) == url and "@" not in url else ""
-        raise ConfigurationError(
-            f"{shown} cannot be read{told}. In a user name or password write @ / ? # : % as %40 %2F %3F %23 %3A %25."
-        ) from None
-    _check_address(keywords, shown)
+    keywords = _read_by_libpq(address + ("?" + "&".join(kept) if kept else ""), shown)
+    _check_address(address, keywords, shown)
     for name, value in options.items():
         if name in OPTIONS:
             own[name] = value
@@ -84,6 +83,28 @@ def parse_url(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Pos
         else:
             raise ConfigurationError(_unknown(shown, name))
     return keywords, PostgresOptions.parse(own)
+
+
+def _taken_apart(url: str) -> tuple[str, str]:
+    """The URL up to its query, and that. As libpq does it: before the @ a question mark belongs to the password."""
+    scheme, mark, rest = url.partition("://")
+    user, at, place = rest.partition("@")
+    if not at or "/" in user:
+        user, at, place = "", "", rest
+    address, _, query = place.partition("?")
+    return scheme.lower() + mark + user + at + address, query
+
+
+def _read_by_libpq(url: str, shown: str) -> dict[str, Any]:
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return dict(conninfo_to_dict(url))
+    except (ProgrammingError, UnicodeError) as error:
+        # libpq quotes what it cannot read, which may be a password with a character that had to be escaped.
+        told = f" ({str(error).strip()})" if "@" not in url and "***" not in shown else ""
+        raise ConfigurationError(f"{shown} cannot be read{told}. {_ESCAPED}") from None
 
 
 def libpq_only(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,17 +120,17 @@ def _libpq_keywords() -> frozenset[str]:
     return frozenset(names - _OURS)
 
 
-def _check_address(keywords: Mapping[str, Any], shown: str) -> None:
+def _check_address(address: str, keywords: Mapping[str, Any], shown: str) -> None:
+    """What libpq takes for a host, a port or a database where the password had a character with a meaning."""
+    host_and_path = address.partition("://")[2]
+    if any(character.isspace() for character in host_and_path) or "@" in host_and_path.partition("/")[2]:
+        raise ConfigurationError(f"{shown}: a blank, or an @ after a /, has no place there. {_ESCAPED}")
     for host in str(keywords.get("host") or "").split(","):
         if any(character in host for character in "@?# ") or (not host.startswith("/") and "/" in host):
-            raise ConfigurationError(
-                f"{shown}: its host cannot be one. In a user name or password write @ / ? # as %40 %2F %3F %23."
-            )
+            raise ConfigurationError(f"{shown}: its host cannot be one. {_ESCAPED}")
     for port in str(keywords.get("port") or "").split(","):
-        if port and not (port.isdecimal() and 0 < int(port) < 65536):
-            raise ConfigurationError(
-                f"{shown}: its port is no number from 1 to 65535. In a password write @ / ? # : as %40 %2F %3F %23 %3A."
-            )
+        if port and not (port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
+            raise ConfigurationError(f"{shown}: its port is no number from 1 to 65535. {_ESCAPED}")
 
 
 def _unknown(shown: str, name: str) -> str:
@@ -126,13 +147,15 @@ def _prefix(name: str, value: object) -> str:
 def _schema(name: str, value: object) -> str | None:
     if value is None:
         return None
-    if not isinstance(value, str) or not value or "\0" in value or len(value.encode(errors="replace")) > 63:
-        raise ConfigurationError(f"{name}: {value!r} cannot be a schema's name, which has 1 to 63 bytes and no NUL.")
-    return value
+    if isinstance(value, str) and "\0" not in value:
+        with suppress(UnicodeEncodeError):
+            if 1 <= len(value.encode()) <= 63:
+                return value
+    raise ConfigurationError(f"{name}: {value!r} cannot be a schema's name, which has 1 to 63 bytes and no NUL.")
 
 
 def _count(name: str, value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 1000:
         raise ConfigurationError(f"{name}: {value!r} is not a number of connections from 1 to 1000.")
     return number
