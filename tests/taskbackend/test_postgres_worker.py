@@ -1,0 +1,114 @@
+"""`manage.py tinyjobs worker` on Postgres: connections that the server ends, that tasks leave, and that a kill leaves."""
+
+import json
+
+import psycopg
+import pytest
+
+from tests.taskbackend.projects import Project, until
+
+pytestmark = pytest.mark.postgres
+POOL = {"pool": {"min_size": 1, "max_size": 3, "timeout": 10}}
+
+
+@pytest.fixture
+def make_project(tmp_path, postgres_url):
+    made = []
+
+    def make(**settings):
+        made.append(Project(tmp_path, postgres_url, **settings))
+        return made[-1]
+
+    yield make
+    for project in made:
+        project.close()
+
+
+def end_sessions(project):
+    """End every connection of the tasks, at work or idle; how many there were."""
+    sessions = project.sessions()
+    with psycopg.connect(project.url, autocommit=True) as connection:
+        for pid in sessions:
+            connection.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+    return len(sessions)
+
+
+@pytest.mark.parametrize(
+    "database",
+    [
+        {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False},
+        {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True},
+        {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False},
+        {"OPTIONS": POOL, "CONN_HEALTH_CHECKS": False},
+        {"OPTIONS": POOL, "CONN_HEALTH_CHECKS": True},
+    ],
+    ids=["kept", "kept-checked", "closed", "pool", "pool-checked"],
+)
+def test_connections_that_the_server_ends(make_project, database):
+    project = make_project(database=database)
+    worker = project.start_worker("--concurrency", "1", "--async-concurrency", "1")
+    for task in ("backend", "abackend"):
+        seen = set()
+        for _ in range(4):
+            seen.add(told(project.run(task)))
+            assert end_sessions(project) >= 1
+        assert len(seen) == 4, "the server did not end the connection"
+    for task, after in (("end_own_connection", "backend"), ("aend_own_connection", "abackend")):
+        for _ in range(2):
+            assert project.run(task).status == "failed"
+            assert told(project.run(after))
+    project.stop(worker)
+
+
+def told(job):
+    assert job.status == "success", job.last_error
+    return json.loads(job.result)
+
+
+@pytest.mark.parametrize("database", [{"CONN_MAX_AGE": None}, {"OPTIONS": POOL}], ids=["kept", "pool"])
+def test_connections_of_the_tasks_are_bounded_and_go_with_the_worker(make_project, postgres_cluster, database):
+    project = make_project(database=database)
+    jobs = [project.send(("backend", "abackend")[number % 2]) for number in range(200)]
+    worker = project.start_worker("--concurrency", "3", "--async-concurrency", "5")
+    most = 0
+
+    def are_done():
+        nonlocal most
+        most = max(most, len(project.sessions()))
+        return not any(project.app.list(status=status, limit=1).jobs for status in OPEN)
+
+    until(are_done, "the end of the jobs")
+    assert {project.app.get(job).status for job in jobs} == {"success"}
+    # Of each thread and each coroutine slot one, and one of the thread that started the worker.
+    assert 1 <= most <= 3 + 5 + 1
+    project.stop(worker)
+    project.app.close()
+    assert project.sessions() == []
+    with psycopg.connect(postgres_cluster.url(), autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{project.name}"')
+
+
+OPEN = ("queued", "running", "held", "waiting")
+
+
+def test_a_worker_that_is_killed_with_jobs_running(make_project):
+    project = make_project()
+    flags = ("--concurrency", "2", "--async-concurrency", "2", "--lease", "2", "--reap-interval", "0.2")
+    doomed = project.start_worker(*flags)
+    named = [(task, f"{task}{number}") for number in range(2) for task in ("linger", "alinger")]
+    jobs = [project.send(task, name, max_attempts=3) for task, name in named]
+    started = project.folder / "started"
+    until(lambda: started.exists() and len(started.read_text().splitlines()) == 4, "the start of four jobs")
+    waiting = project.send("backend")
+    doomed.kill()
+    doomed.wait()
+
+    second = project.start_worker(*flags)
+    ended = [project.ended(job) for job in jobs]
+    assert {job.status for job in ended} == {"success"}
+    assert {told(job) for job in ended} == {second.pid}
+    assert [job.attempts for job in ended] == [2] * 4
+    assert [[entry.status for entry in project.app.executions(job)] for job in jobs] == [["lost", "success"]] * 4
+    assert project.ended(waiting).attempts == 1
+    project.stop(second)
+    assert len(started.read_text().splitlines()) == 8
