@@ -62,8 +62,10 @@ class OutsideOfOne(TransactionTestCase):
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
         holder = threading.Thread(target=hold)
-        options = connection.settings_dict["OPTIONS"]
-        before, options["transaction_mode"] = options["transaction_mode"], "DEFERRED"
+        if connection.vendor == "sqlite":  # so that the block of the other one holds no lock
+            options = connection.settings_dict["OPTIONS"]
+            self.addCleanup(options.update, transaction_mode=options["transaction_mode"])
+            options["transaction_mode"] = "DEFERRED"
         try:
             holder.start()
             self.assertTrue(entered.wait(20))
@@ -72,7 +74,6 @@ class OutsideOfOne(TransactionTestCase):
         finally:
             done.set()
             holder.join()
-            options["transaction_mode"] = before
         result.refresh()
         self.assertEqual(result.return_value, 2)
 

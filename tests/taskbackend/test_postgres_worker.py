@@ -1,4 +1,4 @@
-"""`manage.py tinyjobs worker` on Postgres: connections that the server ends, that tasks leave, and that a kill leaves."""
+"""`manage.py tinyjobs worker` on Postgres: connections that the server ends or tasks leave, and a worker killed."""
 
 import json
 
