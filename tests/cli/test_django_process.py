@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and named pipes")
 
-WAITS = "The worker waits until that is so"
+WAITS = "This process waits until that is so"
 
 
 def test_a_worker_waits_for_migrate_and_then_works(project):

@@ -17,7 +17,9 @@ def parsed(*arguments):
 
 def leaves(commands=COMMANDS):
     for command in commands:
-        yield from leaves(command.children) if command.children else [command]
+        yield from leaves(command.children)
+        if command.options or not command.children:
+            yield command
 
 
 class Settings:

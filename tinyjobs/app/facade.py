@@ -156,6 +156,11 @@ class TinyJobs(Steering, Scheduling, Purging):
         return self._registry.tasks
 
     @property
+    def timetable(self) -> AppTimetable:
+        """The schedules that the program declares."""
+        return self._timetable
+
+    @property
     def codec(self) -> JSONCodec:
         """Where the program registers its own types: `register_dataclass`, `register_enum`, `register_type`."""
         return self._codecs.json
@@ -211,19 +216,19 @@ class TinyJobs(Steering, Scheduling, Purging):
         Settings are those of `WorkerSettings`.
         """
         parsed = WorkerSettings.parse(settings, "app.worker()")
-        return AppWorker(parsed, self._access, self._roster, self._engine_over)
+        return AppWorker(parsed, self._access, self._roster, self._engine_over, self._timetable)
 
     def run_worker(self, **settings: Any) -> WorkerReport:
         """Run a worker in this thread until it is told to stop, by a signal where this is the main thread."""
         refuse_inside_loop("await app.worker(…).run()")
         parsed = WorkerSettings.parse(settings, "app.run_worker()")
-        worker = AppWorker(parsed, self._access, self._roster, self._engine_over)
+        worker = AppWorker(parsed, self._access, self._roster, self._engine_over, self._timetable)
         return drive(worker)
 
     def scheduler(self, *, misfire_grace: float = MISFIRE_GRACE) -> StandaloneScheduler:
         """A scheduler without a worker, for `await scheduler.run()`, which opens a closed app again."""
         grace = WorkerSettings.parse({"misfire_grace": misfire_grace}, "app.scheduler()").misfire_grace
-        return AppScheduler(grace, self._access, self._roster, self._engine_over)
+        return AppScheduler(grace, self._access, self._roster, self._engine_over, self._timetable)
 
     def drain(self, queues: Sequence[str] = (), limit: int | None = None) -> int:
         """Run what is due in this thread, one job at a time, until nothing is due or `limit` jobs have run.

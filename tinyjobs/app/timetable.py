@@ -24,6 +24,8 @@ class AppTimetable:
         self, registry: TaskRegistry, producer: Producer, entries: Mapping[str, Schedule], default_zone: str
     ) -> None:
         self.default_zone = default_zone
+        #: Modules with tasks could not be imported, so that what is wrong here need not be.
+        self.is_incomplete = False
         self._registry = registry
         self._producer = producer
         self._entries = entries
@@ -66,6 +68,11 @@ class AppTimetable:
     def problems(self) -> Sequence[str]:
         """See `Timetable.problems`."""
         return self._look()[1]
+
+    def refuse_problems(self) -> None:
+        """Raise before anything runs, rather than when one of them is due."""
+        if self.problems() and not self.is_incomplete:
+            raise ConfigurationError(" ".join(self.problems()))
 
     def job(self, schedule: Schedule) -> Job:
         """See `Timetable.job`."""

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 
 from tinyjobs.app.access import StoreAccess
+from tinyjobs.app.timetable import AppTimetable
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.context import current_job
-from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.standalone import SchedulerReport, StandaloneScheduler
@@ -72,8 +72,10 @@ class AppWorker(Worker):
         access: StoreAccess,
         roster: Roster,
         engine_over: Callable[[Backend], Engine],
+        timetable: AppTimetable,
     ) -> None:
         super().__init__(engine_over(access.current.for_engine), settings)
+        self._timetable = timetable
         self._access = access
         self._roster = roster
         self._engine_over = engine_over
@@ -81,7 +83,7 @@ class AppWorker(Worker):
     async def run(self) -> WorkerReport:
         """See `Worker.run`. Opens a closed app again."""
         if self.settings.fires_schedules:
-            refuse_problems(self.engine)
+            self._timetable.refuse_problems()
         opened = await self._access.aconnect_worker()
         self._roster.enter(self, self.stop, self.settings.shutdown_timeout)
         try:
@@ -97,16 +99,22 @@ class AppScheduler(StandaloneScheduler):
     """A scheduler that connects its app when it starts, and that a close of the app stops and waits for."""
 
     def __init__(
-        self, grace: float, access: StoreAccess, roster: Roster, engine_over: Callable[[Backend], Engine]
+        self,
+        grace: float,
+        access: StoreAccess,
+        roster: Roster,
+        engine_over: Callable[[Backend], Engine],
+        timetable: AppTimetable,
     ) -> None:
         super().__init__(engine_over(access.current.for_engine), grace=grace)
+        self._timetable = timetable
         self._access = access
         self._roster = roster
         self._engine_over = engine_over
 
     async def run(self) -> SchedulerReport:
         """See `StandaloneScheduler.run`. Opens a closed app again."""
-        refuse_problems(self.engine)
+        self._timetable.refuse_problems()
         opened = await self._access.aconnect_worker()
         self._roster.enter(self, self.stop, 0.0)
         try:
@@ -116,10 +124,3 @@ class AppScheduler(StandaloneScheduler):
         finally:
             if self._roster.leave(self):
                 await self._access.aclose()
-
-
-def refuse_problems(engine: Engine) -> None:
-    """Raise for schedules that cannot work before anything runs, rather than when they are due."""
-    problems = [] if engine.timetable is None else engine.timetable.problems()
-    if problems:
-        raise ConfigurationError(" ".join(problems))

@@ -53,7 +53,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None, *, owns_process: bool = False) -> int:
     """Do what the command line says; the exit status. Exits by itself for `--help` and a wrong command line."""
-    options: dict[str, Any] = vars(make_parser().parse_args(argv))
+    parser = make_parser()
+    options: dict[str, Any] = vars(parser.parse_args(argv))
+    if options.get("app") is None:
+        parser.error("the following arguments are required: --app")
     console = process_console(options["verbosity"])
     try:
         reload = reloads(options, by_default=False, owns_process=owns_process)

@@ -39,7 +39,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; `name` is its whole path, such as `jobs list`."""
+    """One command; `name` is its whole path, such as `jobs list`. With options of its own it does something itself."""
 
     name: str
     help: str
@@ -56,10 +56,11 @@ def add_commands(
     *,
     example_suffix: str = "",
     dest: str = "command",
+    required: bool = True,
 ) -> None:
     """Add the commands to a parser. Each takes the `shared` options too; `program` begins the examples."""
     shared = tuple(shared)
-    places = parser.add_subparsers(dest=dest, required=True, metavar=dest.upper(), title=f"{dest}s")
+    places = parser.add_subparsers(dest=dest, required=required, metavar=dest.upper(), title=f"{dest}s")
     for command in commands:
         place = places.add_parser(
             command.name.split()[-1],
@@ -68,14 +69,29 @@ def add_commands(
             epilog=_examples(command, program, example_suffix),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        acts = not command.children or bool(command.options)
         if command.children:
-            add_commands(place, command.children, program, shared, example_suffix=example_suffix, dest="action")
-            continue
-        for option in command.options:
-            option.add(place)
-        place.set_defaults(chosen=command.name)
-        for option in shared:
-            option.add(place)
+            add_commands(
+                place,
+                command.children,
+                program,
+                shared,
+                example_suffix=example_suffix,
+                dest="action",
+                required=not acts,
+            )
+        if acts:
+            _add_options(place, command, shared)
+
+
+def _add_options(place: argparse.ArgumentParser, command: Command, shared: Iterable[Option]) -> None:
+    for option in command.options:
+        option.add(place)
+    place.set_defaults(chosen=command.name)
+    for option in shared:
+        # Of a command with others below it, what is required may stand behind those; whoever parses looks after it.
+        changes = {"required": False} if command.children and "required" in option.details else {}
+        option.add(place, **changes)
 
 
 def _examples(command: Command, program: str, suffix: str) -> str | None:
@@ -153,6 +169,11 @@ IMPORT = Option(
 JSON = Option(("--json",), "print JSON, for programs", {"action": "store_true", "dest": "as_json"})
 _IDS = Option(("ids",), "the job's id, as a listing shows it", {"type": text_of_an_id, "metavar": "ID", "nargs": "+"})
 
+_RELOAD = Option(
+    ("--reload",),
+    "start again when a source file changes, once running jobs have ended",
+    {"action": argparse.BooleanOptionalAction, "default": None},
+)
 _GRACE = _knob("--misfire-grace", float, "how late a firing may be and still be on time")
 
 WORKER = Command(
@@ -183,11 +204,7 @@ WORKER = Command(
             "end when nothing is due or running, and say how many jobs wait for later",
             {"action": "store_true"},
         ),
-        Option(
-            ("--reload",),
-            "start again when a source file changes, once running jobs have ended",
-            {"action": argparse.BooleanOptionalAction, "default": None},
-        ),
+        _RELOAD,
     ),
     ("worker", "worker --queues mail,receipts --concurrency 4", "worker --until-empty"),
 )
@@ -263,6 +280,33 @@ PURGE = Command(
     ("purge --dry-run", "purge --status success --older-than 12h"),
 )
 
+SCHEDULER = Command(
+    "scheduler",
+    "Fire schedules and run no jobs, until told to stop. Every worker fires them as well, unless it is told not to.",
+    (_GRACE, IMPORT, _RELOAD),
+    ("scheduler",),
+)
+
+_NAMES = Option(("names",), "the schedule's name", {"type": text_of_an_id, "metavar": "NAME", "nargs": "+"})
+
+
+def _of_schedules(action: str, help: str) -> Command:
+    return Command(f"schedules {action}", help, (_NAMES, JSON, IMPORT), (f"schedules {action} shop.tasks.close_day",))
+
+
+SCHEDULES = Command(
+    "schedules",
+    "List schedules with their next firings; pause, resume, run or forget single ones.",
+    (JSON, IMPORT),
+    ("schedules", "schedules --json"),
+    (
+        _of_schedules("pause", "Have schedules fire no more until they are resumed."),
+        _of_schedules("resume", "Have paused schedules fire again, from their next time on."),
+        _of_schedules("run", "Make a job of a schedule now. Its own next time stays as it is."),
+        _of_schedules("delete", "Forget schedules that are kept as data, or that the code has dropped."),
+    ),
+)
+
 QUEUES = Command(
     "queues",
     "Show what stands in each queue: due, running, held and delayed jobs, and how long the oldest due one waits.",
@@ -276,4 +320,4 @@ STATS = Command(
     ("stats", "stats --json"),
 )
 
-COMMANDS = (WORKER, JOBS, PURGE, QUEUES, STATS)
+COMMANDS = (WORKER, SCHEDULER, JOBS, SCHEDULES, PURGE, QUEUES, STATS)

@@ -5,9 +5,21 @@ import signal
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Protocol
 
 from tinyjobs.runtime.signals import StopSignals
-from tinyjobs.runtime.worker import Worker
+
+
+class Stoppable(Protocol):
+    """What runs until it is told to stop: a worker, or a scheduler."""
+
+    def stop(self) -> None:
+        """End cleanly."""
+        ...
+
+    def force(self, answered: threading.Event) -> None:
+        """End without waiting; `answered` is set once that has begun."""
+        ...
 
 
 class StopRequest:
@@ -16,10 +28,10 @@ class StopRequest:
     def __init__(self) -> None:
         self.asked = threading.Event()
         self.for_reload = False
-        self._worker: Worker | None = None
+        self._worker: Stoppable | None = None
 
-    def attach(self, worker: Worker) -> None:
-        """The worker that is about to run; it does not begin when a stop was asked before."""
+    def attach(self, worker: Stoppable) -> None:
+        """The worker or scheduler that is about to run; it does not begin when a stop was asked before."""
         self._worker = worker
         if self.asked.is_set():
             worker.stop()

@@ -17,8 +17,10 @@ from tinyjobs.cli.imports import Failures, import_all, told
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.retention import Retention
+from tinyjobs.core.schedules import Timetable
 from tinyjobs.core.task import Catalogue
 from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.standalone import StandaloneScheduler
 from tinyjobs.runtime.worker import Worker
 from tinyjobs.version import __version__
 
@@ -35,6 +37,11 @@ class Target(Protocol):
     @property
     def catalogue(self) -> Catalogue:
         """The tasks."""
+        ...
+
+    @property
+    def timetable(self) -> Timetable:
+        """The schedules."""
         ...
 
     @property
@@ -76,8 +83,12 @@ class Target(Protocol):
         """A worker, not yet running."""
         ...
 
+    def scheduler(self, grace: float) -> StandaloneScheduler:
+        """A scheduler without a worker, not yet running."""
+        ...
+
     async def close_worker(self) -> None:
-        """Let go of what the worker used, on its event loop."""
+        """Let go of what the worker or scheduler used, on its event loop."""
         ...
 
     def close(self) -> None:
@@ -101,6 +112,11 @@ class AppTarget:
         return self._app.engine.catalogue
 
     @property
+    def timetable(self) -> Timetable:
+        """See `Target.timetable`."""
+        return self._app.timetable
+
+    @property
     def codecs(self) -> CodecRegistry:
         """See `Target.codecs`."""
         return self._app.engine.codecs
@@ -118,6 +134,8 @@ class AppTarget:
     def discover(self, patterns: Sequence[str]) -> Failures:
         """See `Target.discover`. The app's own module was imported to find it."""
         _, failures = import_all(patterns)
+        # An unknown task of a schedule is then no mistake in the schedule, and no reason not to start.
+        self._app.timetable.is_incomplete = bool(failures)
         return failures
 
     def check_layout(self) -> None:
@@ -139,6 +157,10 @@ class AppTarget:
     def worker(self, settings: WorkerSettings) -> Worker:
         """See `Target.worker`."""
         return self._app.worker(**asdict(settings))
+
+    def scheduler(self, grace: float) -> StandaloneScheduler:
+        """See `Target.scheduler`."""
+        return self._app.scheduler(misfire_grace=grace)
 
     async def close_worker(self) -> None:
         """See `Target.close_worker`."""

@@ -12,11 +12,13 @@ from tinyjobs.cli.banner import print_banner
 from tinyjobs.cli.console import Console, plain_lines
 from tinyjobs.cli.imports import Failures, told
 from tinyjobs.cli.outcome import FORCED, CommandFailed
+from tinyjobs.cli.schedules import nobody_fires
 from tinyjobs.cli.stopping import StopRequest
 from tinyjobs.cli.target import Target
 from tinyjobs.core.errors import SchemaMissingError, StoreBusyError
 from tinyjobs.core.inline import finish
 from tinyjobs.runtime.ownloop import run_to_end
+from tinyjobs.runtime.schedules import overview
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.worker import Worker, WorkerReport
 
@@ -87,7 +89,7 @@ def wait_for_layout(target: Target, console: Console, stop: StopRequest) -> bool
             target.check_layout()
         except (SchemaMissingError, StoreBusyError) as error:
             if not has_told:
-                console.warn(f"{error} The worker waits until that is so, and looks again by itself.")
+                console.warn(f"{error} This process waits until that is so, and looks again by itself.")
                 has_told = True
             stop.asked.wait(_SECONDS_BETWEEN_LOOKS)
             continue
@@ -106,8 +108,21 @@ def warn_of_surprises(target: Target, settings: WorkerSettings, console: Console
             console.warn(f"No task and no job uses the queue {queue!r}. Queues that tasks name: {known}.")
     if not target.catalogue.names():
         console.warn("No tasks were found, so every job stays in its queue. --import names modules to look in.")
+    _warn_of_schedules(target, settings, console)
     for warning in target.warnings():
         console.warn(warning)
+
+
+def _warn_of_schedules(target: Target, settings: WorkerSettings, console: Console) -> None:
+    for problem in target.timetable.problems():
+        console.warn(problem)
+    if settings.fires_schedules:
+        return
+    found = finish(overview(target.store, target.timetable))
+    if found.active:
+        flag = "--until-empty" if settings.scheduler else "--no-scheduler"
+        them = "1 schedule" if found.active == 1 else f"{found.active} schedules"
+        console.warn(nobody_fires(found) or f"With {flag} this worker does not fire the {them}; others have to.")
 
 
 async def _run(worker: Worker, target: Target) -> WorkerReport:

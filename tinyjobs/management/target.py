@@ -22,14 +22,16 @@ from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.retention import Retention
+from tinyjobs.core.schedules import Timetable
 from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.standalone import StandaloneScheduler
 from tinyjobs.runtime.worker import Worker
 from tinyjobs.taskbackend.backend import TinyJobsBackend, backend_of, our_backends
 from tinyjobs.taskbackend.connection import DjangoConnection
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.running import TaskCall
 from tinyjobs.taskbackend.shared import Shared
-from tinyjobs.taskbackend.working import open_worker
+from tinyjobs.taskbackend.working import open_scheduler, open_worker
 
 # The checks that somebody who starts a worker should not have to run `check` for.
 _WORTH_A_LINE = frozenset({"tinyjobs.W001"})
@@ -50,6 +52,11 @@ class AliasTarget:
     def catalogue(self) -> DjangoCatalogue:
         """See `Target.catalogue`."""
         return self._shared.catalogue
+
+    @property
+    def timetable(self) -> Timetable:
+        """See `Target.timetable`."""
+        return self._shared.timetable
 
     @property
     def codecs(self) -> CodecRegistry:
@@ -105,6 +112,16 @@ class AliasTarget:
 
     def worker(self, settings: WorkerSettings) -> Worker:
         """See `Target.worker`."""
+        self._leave_this_thread()
+        return self._worker.enter_context(open_worker(self._backend.alias, settings))
+
+    def scheduler(self, grace: float) -> StandaloneScheduler:
+        """See `Target.scheduler`."""
+        self._leave_this_thread()
+        return self._worker.enter_context(open_scheduler(self._backend.alias, grace=grace))
+
+    def _leave_this_thread(self) -> None:
+        """Close what this thread will not need again for as long as something runs; refuse an open transaction."""
         database = self._settings.database
         if database is not None and connections[database].in_atomic_block:
             raise ConfigurationError(
@@ -115,7 +132,6 @@ class AliasTarget:
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:
                 connection.close()  # this thread will not need it again for as long as the worker runs
-        return self._worker.enter_context(open_worker(self._backend.alias, settings))
 
     async def close_worker(self) -> None:
         """Done by `close`, off the event loop."""
