@@ -19,6 +19,8 @@ from tinyjobs.backends.base import Backend
 from tinyjobs.core.errors import SynchronousCallInsideEventLoopError, UnsupportedCapabilityError
 from tinyjobs.core.inline import finish
 
+_inherited: list["OpenStore"] = []
+
 type Verb[T] = Callable[[Backend], Coroutine[Any, Any, T]]
 
 
@@ -180,6 +182,20 @@ class StoreAccess:
             if self._current.is_closed:
                 self._current = OpenStore(self._open_store())
             return self._current
+
+    def renew_after_fork(self) -> None:
+        """In a forked child: leave what the parent's store has alone, and open another one when it is needed.
+
+        A store that shares nothing over a fork, such as one in memory, stays.
+        """
+        self._lock = threading.Lock()
+        if self._current.store.capabilities.loop_bound:
+            # Kept for good: what is collected would be closed, and with it connections that are the parent's.
+            _inherited.append(self._current)
+            was_closed = self._current.is_closed
+            self._current = OpenStore(self._open_store())
+            self._current.is_closed = was_closed
+            self._sync_ready = self._async_ready = None
 
     def close(self, instead: str) -> None:
         """Refuse new calls and let go of the store, once the calls under way have ended."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, Unpack, cast, overload
 
 from tinyjobs.app.access import StoreAccess, refuse_inside_loop
+from tinyjobs.app.forking import renew_in_children
 from tinyjobs.app.producer import Producer, Recipe
 from tinyjobs.app.purging import Purging
 from tinyjobs.app.registry import TaskRegistry
@@ -108,6 +109,7 @@ class TinyJobs(Steering, Scheduling, Purging):
         self._roster = Roster()
         self._entries = 0
         self._entries_lock = threading.Lock()
+        renew_in_children(self, TinyJobs._renew_after_fork)
 
     def _require(self, capability: str, reason: str) -> None:
         if not getattr(self._access.current.store.capabilities, capability):
@@ -350,6 +352,13 @@ class TinyJobs(Steering, Scheduling, Purging):
         """Close the app, unless an outer block is still using it."""
         if self._entered(-1) == 0:
             await self.aclose()
+
+    def _renew_after_fork(self) -> None:
+        self._entries_lock = threading.Lock()
+        self._access.renew_after_fork()
+        self._producer.renew_after_fork()
+        self._registry.renew_after_fork()
+        self._roster.renew_after_fork()
 
     def _entered(self, change: int) -> int:
         with self._entries_lock:

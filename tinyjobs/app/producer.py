@@ -45,6 +45,10 @@ class Producer:
         self._where = where
         self._ids = IdSource()
 
+    def renew_after_fork(self) -> None:
+        """Begin anew with ids, in a forked child."""
+        self._ids = IdSource()
+
     def enqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
         """Keep one job, from a thread."""
         job = self.make(recipe, args, kwargs)

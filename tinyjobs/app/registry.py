@@ -21,6 +21,10 @@ class TaskRegistry:
         #: Every task by its name, as it stands: tasks registered later show up in it.
         self.tasks = MappingProxyType(self._tasks)
 
+    def renew_after_fork(self) -> None:
+        """Make a new lock, in a forked child."""
+        self._lock = threading.Lock()
+
     def add(self, task: Task[..., Any]) -> None:
         """Register a task. A second one of the same name is refused: stored jobs could not tell them apart."""
         with self._lock:

@@ -28,6 +28,12 @@ class Roster:
         self._working: dict[object, tuple[Callable[[], None], float]] = {}
         self._close_when_idle = False
 
+    def renew_after_fork(self) -> None:
+        """In a forked child nobody works: the threads that did are the parent's."""
+        self._changed = threading.Condition()
+        self._working = {}
+        self._close_when_idle = False
+
     def enter(self, who: object, stop: Callable[[], None], patience: float) -> None:
         """Note that `who` works now."""
         with self._changed:

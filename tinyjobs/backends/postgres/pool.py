@@ -51,6 +51,7 @@ class LoopPool:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._pool: AsyncConnectionPool[_AsyncRaw] | None = None
+        self._process = os.getpid()
         self._closed = False
         self._opening: asyncio.Lock | None = None
         # Calls that wait for a connection, and those that have one, with what ends them when they must hurry.
@@ -97,11 +98,11 @@ class LoopPool:
         """Let go of every connection."""
         self._closed = True
         pool, self._pool = self._pool, None
-        if pool is not None and self._source.process == os.getpid():
+        if pool is not None and self._process == os.getpid():
             await pool.close(_CLOSING)
 
     async def _run[T](self, verb: Verb[T]) -> T:
-        pool = self._pool if self._pool is not None and self._source.process == os.getpid() else await self._open()
+        pool = self._pool if self._pool is not None and self._process == os.getpid() else await self._open()
         source = self._source
         raw = await self._take(pool)
         self._in_use[raw] = None
@@ -146,9 +147,9 @@ class LoopPool:
         source = self._source
         if self._closed:
             raise StoreUnavailableError(f"{source.where}: the store was closed.")
-        if source.process != os.getpid():
+        if self._process != os.getpid():
             _inherited.append(self._pool)
-            self._pool, self._opening, source.process = None, None, os.getpid()
+            self._pool, self._opening, self._process = None, None, os.getpid()
             self._waiting, self._in_use = set(), {}
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
@@ -191,6 +192,7 @@ class ThreadPool:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._pool: ConnectionPool[_SyncRaw] | None = None
+        self._process = os.getpid()
         self._closed = False
         self._lock = threading.Lock()
         self._in_use: set[_SyncRaw] = set()
@@ -225,11 +227,11 @@ class ThreadPool:
         with self._lock:
             self._closed = True
             pool, self._pool = self._pool, None
-        if pool is not None and self._source.process == os.getpid():
+        if pool is not None and self._process == os.getpid():
             pool.close(_CLOSING)
 
     async def _run[T](self, verb: Verb[T]) -> T:
-        pool = self._pool if self._pool is not None and self._source.process == os.getpid() else self._open()
+        pool = self._pool if self._pool is not None and self._process == os.getpid() else self._open()
         raw = self._take(pool)
         self._in_use.add(raw)
         try:
@@ -254,10 +256,10 @@ class ThreadPool:
 
     def _open(self) -> "ConnectionPool[_SyncRaw]":
         source = self._source
-        if source.process != os.getpid():
+        if self._process != os.getpid():
             # No lock: one that another thread of the parent's held would never be let go here.
             _inherited.append(self._pool)
-            self._pool, self._lock, source.process = None, threading.Lock(), os.getpid()
+            self._pool, self._lock, self._process = None, threading.Lock(), os.getpid()
             self._in_use = set()
         with self._lock:
             if self._closed:

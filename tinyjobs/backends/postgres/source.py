@@ -3,10 +3,9 @@
 Knows no pool. Shared by all connections of one store.
 """
 
-import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -35,7 +34,6 @@ class Source:
     deadline: float | None = None
     #: Whether our tables are named with their schema, so that no other one has to be searched.
     is_placed: bool = False
-    process: int = field(default_factory=os.getpid)
     #: Why the latest connection could not be opened; None: it was.
     refusal: psycopg.Error | None = None
 
