@@ -6,32 +6,58 @@ holds Django's package `tasks`, edited; imports nothing of this repository but t
 
 import faulthandler
 import json
+import os
 import sys
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 
-def settings_for(folder: Path, declared_on: str, in_file: bool) -> dict[str, object]:
+def settings_for(folder: Path, declared_on: str, in_file: bool, server: str | None) -> dict[str, object]:
     """A project with the sample tasks and tinyjobs in it, on the database settings that the docs recommend."""
-    database = str(folder / "jobs.sqlite3") if in_file else ":memory:"
     return {
         "SECRET_KEY": "of a test run",
         "USE_TZ": True,
         "INSTALLED_APPS": ["tinyjobs", "tasks"],
         "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
-        "DATABASES": {
-            "default": {
-                "ENGINE": "django.db.backends.sqlite3",
-                "NAME": database,
-                "TEST": {"NAME": database},
-                "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
-            }
-        },
+        "DATABASES": {"default": sqlite(folder, in_file) if server is None else postgres(server)},
         "TASKS": {"default": {"BACKEND": declared_on}},
     }
 
 
+def sqlite(folder: Path, in_file: bool) -> dict[str, object]:
+    database = str(folder / "jobs.sqlite3") if in_file else ":memory:"
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": database,
+        "TEST": {"NAME": database},
+        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+    }
+
+
+def postgres(server: str) -> dict[str, object]:
+    """A database of this process's own on the server. The test runner makes and drops it."""
+    place = urlsplit(server)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "postgres",
+        "HOST": unquote(place.hostname or ""),
+        "PORT": str(place.port or ""),
+        "USER": unquote(place.username or ""),
+        "PASSWORD": unquote(place.password or ""),
+        "OPTIONS": dict(parse_qsl(place.query)),
+        "TEST": {"NAME": f"tinyjobs_django_suite_{os.getpid()}"},
+    }
+
+
 def run(
-    folder: Path, *, declared_on: str, in_file: bool, apps: bool, labels: list[str], verbosity: int
+    folder: Path,
+    *,
+    declared_on: str,
+    in_file: bool,
+    server: str | None,
+    apps: bool,
+    labels: list[str],
+    verbosity: int,
 ) -> dict[str, object]:
     """Run the tests of the labels; ids of subtests are folded into their test's."""
     sys.path[0] = str(folder)  # in the place of the script's own folder, whose modules are none of the tests' business
@@ -39,7 +65,7 @@ def run(
     import django
     from django.conf import settings
 
-    chosen = settings_for(folder, declared_on, in_file)
+    chosen = settings_for(folder, declared_on, in_file, server)
     if not apps:
         chosen["INSTALLED_APPS"] = []
     settings.configure(**chosen)

@@ -38,6 +38,7 @@ def python_for(release: Release, cache: Path) -> Path:
     wanted = "\n".join(
         [
             release.version,
+            "psycopg",
             sys.version,
             str(CHECKOUT),
             hashlib.sha256((CHECKOUT / "pyproject.toml").read_bytes()).hexdigest(),
@@ -47,7 +48,7 @@ def python_for(release: Release, cache: Path) -> Path:
         return python
     shutil.rmtree(home, ignore_errors=True)
     venv.create(home, with_pip=True)
-    _pip(python, "install", f"django=={release.version}", "-e", str(CHECKOUT))
+    _pip(python, "install", f"django=={release.version}", "-e", str(CHECKOUT), "psycopg[binary,pool]")
     stamp.write_text(wanted)
     return python
 

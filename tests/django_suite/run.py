@@ -1,18 +1,24 @@
 """Run Django's own tests of its tasks framework against this checkout.
 
-    python tests/django_suite/run.py [--django 6.0|6.1|both] [--round NAME]
+    python tests/django_suite/run.py [--django 6.0|6.1|both] [--round NAME] [--store sqlite|postgres]
 
 Fetches Django's source distribution, takes `tests/tasks` out of it, edits a copy for each round (see rounds.py) and
 runs it in an environment with that Django and this checkout. Nothing of Django's is kept in the repository. The exit
 status is 1 when a test failed, when an edit did not find its place, or when a round did not run exactly the number of
 tests that releases.py expects of it.
+
+On Postgres the databases are made on the server that TINYJOBS_TEST_POSTGRES names, or else on a private one; that takes
+psycopg in the environment that runs this.
 """
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -32,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run Django's own tests of its tasks framework against this checkout.")
     parser.add_argument("--django", choices=[*RELEASES, "both"], default="both", help="which series (default: both)")
     parser.add_argument("--round", choices=names, action="append", help="only this round; may be repeated")
+    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite", help="of the project's database")
     parser.add_argument("--cache", type=Path, default=CHECKOUT / ".cache" / "django_suite", help="where to keep things")
     parser.add_argument("--verbosity", type=int, default=1, choices=[0, 1, 2, 3], help="as in manage.py test")
     options = parser.parse_args(arguments)
@@ -39,25 +46,43 @@ def main(arguments: list[str] | None = None) -> int:
     series = list(RELEASES) if options.django == "both" else [options.django]
     try:
         cache = cache_folder(options.cache.resolve())
-        outcomes = [
-            outcome
-            for release in map(RELEASES.__getitem__, series)
-            for outcome in run_release(release, cache, options.round or names, options.verbosity)
-        ]
+        with server(options.store) as url:
+            outcomes = [
+                outcome
+                for release in map(RELEASES.__getitem__, series)
+                for outcome in run_release(release, cache, options.round or names, options.verbosity, url)
+            ]
     except (CannotPrepare, PatchDoesNotApply) as error:
         print(f"\nStopped: {error}", file=sys.stderr)
         return 1
     return report(outcomes)
 
 
-def run_release(release: Release, cache: Path, names: list[str], verbosity: int) -> list[Outcome]:
+@contextmanager
+def server(store: str) -> Iterator[str | None]:
+    """The URL of the Postgres server to run on; None: each round has a SQLite database."""
+    if store == "sqlite":
+        yield None
+        return
+    # Needs psycopg, which a run on SQLite does not.
+    from tests.servers.postgres import URL_VARIABLE, Cluster
+
+    if URL_VARIABLE in os.environ:
+        yield os.environ[URL_VARIABLE]
+        return
+    with Cluster() as cluster:
+        yield cluster.url()
+
+
+def run_release(release: Release, cache: Path, names: list[str], verbosity: int, url: str | None) -> list[Outcome]:
     """Edit all rounds first, so that an edit that no longer fits is known before anything runs."""
     python = python_for(release, cache)
     source = tests_of(release, cache, python)
     chosen = [round_ for round_ in rounds(release.series) if round_.name in names]
     folders = [lay_out(round_, source, cache / "rounds" / release.series / round_.name) for round_ in chosen]
     return [
-        run_round(release, round_, folder, python, verbosity) for round_, folder in zip(chosen, folders, strict=True)
+        run_round(release, round_, folder, python, verbosity, url)
+        for round_, folder in zip(chosen, folders, strict=True)
     ]
 
 
@@ -79,7 +104,7 @@ def lay_out(round_: Round, source: Path, folder: Path) -> Path:
     return folder
 
 
-def run_round(release: Release, round_: Round, folder: Path, python: Path, verbosity: int) -> Outcome:
+def run_round(release: Release, round_: Round, folder: Path, python: Path, verbosity: int, url: str | None) -> Outcome:
     labels = [f"tasks.{name.removesuffix('.py')}" for name in round_.edits]
     labels += [f"tasks.test_restated_{name}" for name in round_.restated]
     order = folder / "round.json"
@@ -89,13 +114,15 @@ def run_round(release: Release, round_: Round, folder: Path, python: Path, verbo
                 "declared_on": round_.declared_on,
                 "apps": round_.name != "control",
                 "in_file": round_.in_file,
+                "server": url,
                 "labels": labels,
                 "seconds": SECONDS_PER_ROUND,
                 "verbosity": verbosity,
             }
         )
     )
-    print(f"\n== Django {release.version}, {round_.name}: {round_.about}", flush=True)
+    where = "" if url is None else " (on Postgres)"
+    print(f"\n== Django {release.version}, {round_.name}: {round_.about}{where}", flush=True)
     command = [str(python), "-X", "dev", str(HERE / "child.py"), str(order)]
     status = subprocess.run(command, cwd=folder, check=False).returncode
     trouble = f"its process ended with status {status}" if status else None
