@@ -13,15 +13,21 @@ from tests.docs.pages import ROOT, all_pages, blocks
 PROJECT = Path(__file__).parent / "project"
 #: Pages that begin with nothing. The others find a small Django project around them.
 FROM_NOTHING = {"README.md", "docs/tutorial.md", "docs/how-to/without_django.md", "docs/how-to/write_a_store.md"}
+#: Pages whose code needs a server; its URL is in DATABASE_URL.
+ON_POSTGRES = {"docs/how-to/postgres.md"}
 WITH_CODE = [page for page in all_pages() if any(block.language in ("python", "console") for block in blocks(page))]
 
 
-@pytest.mark.parametrize("page", WITH_CODE)
-def test_the_code_on_the_page_runs(page, tmp_path):
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.postgres] * (page in ON_POSTGRES)) for page in WITH_CODE]
+)
+def test_the_code_on_the_page_runs(page, tmp_path, request):
     if page not in FROM_NOTHING:
         shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment["PYTHONPATH"] = str(ROOT)
+    if page in ON_POSTGRES:
+        environment["DATABASE_URL"] = request.getfixturevalue("postgres_url")
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.session", page],
         cwd=tmp_path,
