@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import django
 
@@ -31,22 +32,34 @@ INSTALLED_APPS = [
 # written, or rolled back, together.
 TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend"}}
 
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": VAR / "shop.sqlite3",
-        "OPTIONS": {
-            # A transaction that reads first and writes later has to change from reader to writer half-way. If a worker
-            # wrote in between, SQLite refuses that at once, without waiting: "database is locked". IMMEDIATE takes the
-            # write lock at the start instead, and waits for it.
-            "transaction_mode": "IMMEDIATE",
-            # How many seconds to wait for that lock.
-            "timeout": 20,
-            # In WAL mode readers and the one writer do not hold each other up.
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
-        },
-    }
+SQLITE = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "NAME": VAR / "shop.sqlite3",
+    "OPTIONS": {
+        # A transaction that reads first and writes later has to change from reader to writer half-way. If a worker
+        # wrote in between, SQLite refuses that at once, without waiting: "database is locked". IMMEDIATE takes the
+        # write lock at the start instead, and waits for it.
+        "transaction_mode": "IMMEDIATE",
+        # How many seconds to wait for that lock.
+        "timeout": 20,
+        # In WAL mode readers and the one writer do not hold each other up.
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+    },
 }
+
+# With SHOP_DATABASE=postgresql://user:password@host/shop the shop is on Postgres instead, where nothing has to be set
+# for tinyjobs. The driver is installed by `pip install "psycopg[binary,pool]"`.
+PLACE = urlsplit(os.environ.get("SHOP_DATABASE", ""))
+POSTGRES = {
+    "ENGINE": "django.db.backends.postgresql",
+    "NAME": unquote(PLACE.path[1:]),
+    "USER": unquote(PLACE.username or ""),
+    "PASSWORD": unquote(PLACE.password or ""),
+    "HOST": unquote(PLACE.hostname or ""),
+    "PORT": PLACE.port or "",
+}
+
+DATABASES = {"default": POSTGRES if PLACE.scheme == "postgresql" else SQLITE}
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

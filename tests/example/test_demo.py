@@ -9,18 +9,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.house.source import ROOT
+from tests.servers.postgres import Server
 
 EXAMPLE = ROOT / "example_project"
 
 
-def start(project: Path, var: Path, *command: str) -> "subprocess.Popen[str]":
+def start(project: Path, var: Path, *command: str, database: str | None = None) -> "subprocess.Popen[str]":
     """Start a command of a copy of the project, in a group of its own, so that what is left of it can be told."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment["SHOP_VAR"] = str(var)
+    if database is not None:
+        environment["SHOP_DATABASE"] = database
     return subprocess.Popen(
         [sys.executable, str(project / "manage.py"), *command],
         cwd=var,
@@ -46,16 +50,36 @@ def nothing_left_of(process: "subprocess.Popen[str]") -> Iterator[None]:
         process.wait()
 
 
-def run(project: Path, var: Path, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run a command of a copy of the project to its end."""
-    process = start(project, var, *command)
+def run(
+    project: Path, var: Path, *command: str, timeout: float = 120, database: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of a copy of the project to its end; on SQLite, or in the Postgres database of a URL."""
+    process = start(project, var, *command, database=database)
     with nothing_left_of(process):
         output, errors = process.communicate(timeout=timeout)
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def test_the_whole_story(tmp_path):
-    told = run(EXAMPLE, tmp_path, "demo")
+    assert_all_is_told(run(EXAMPLE, tmp_path, "demo"))
+
+
+@pytest.fixture
+def demo_database(postgres_cluster: Server, postgres_url: str) -> Iterator[str]:
+    """The URL of a database, beside which the demo makes one of its own."""
+    yield postgres_url
+    postgres_cluster.drop_database(f"{urlsplit(postgres_url).path[1:]}_demo")
+
+
+def test_the_whole_story_on_postgres(tmp_path, demo_database):
+    for _ in range(2):
+        told = run(EXAMPLE, tmp_path, "demo", database=demo_database)
+        assert_all_is_told(told)
+    assert "_demo on Postgres" in told.stdout
+    assert not list(tmp_path.glob("*.sqlite3"))
+
+
+def assert_all_is_told(told):
     assert told.returncode == 0, told.stdout + told.stderr
     rows = re.findall(r"^ {2}.{10} (receipt|invoice|export|feed) +(\w+) +(.+)$", told.stdout, re.MULTILINE)
     assert len(rows) == 16
@@ -152,6 +176,12 @@ def test_it_ends_with_an_error_when_something_is_wrong(tmp_path, name):
 
 def test_the_shops_own_tests_pass(tmp_path):
     done = run(EXAMPLE, tmp_path, "test", "shop")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Ran 10 tests" in done.stderr
+
+
+def test_the_shops_own_tests_pass_on_postgres(tmp_path, postgres_url):
+    done = run(EXAMPLE, tmp_path, "test", "shop", "--noinput", database=postgres_url)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Ran 10 tests" in done.stderr
 

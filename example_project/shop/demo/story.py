@@ -53,8 +53,12 @@ class Story:
         return complaints(self.events, rows, settings.VAR)
 
     def _begin_afresh(self) -> None:
-        self._say(f"A fresh database, in {settings.VAR}")
+        is_file = connection.vendor == "sqlite"
+        place = f"in {settings.VAR}" if is_file else f"{connection.settings_dict['NAME']} on Postgres"
+        self._say(f"A fresh database, {place}")
         connection.close()
+        if not is_file:
+            _make_anew(connection.settings_dict["NAME"])
         # By name, and nothing else: the directory may be one that somebody keeps other things in.
         leftovers = [path for name in WRITTEN for path in (settings.VAR / name).glob("*") if path.is_file()]
         for path in [*settings.VAR.glob("shop.sqlite3*"), *settings.VAR.glob("worker-*.log"), *leftovers]:
@@ -119,6 +123,13 @@ class Story:
         ended = (TaskResultStatus.SUCCESSFUL.value, TaskResultStatus.FAILED.value)
         rows = read_rows(self.events.committed)
         return len(rows) == len(self.events.committed) * len(PURPOSES) and all(row.status in ended for row in rows)
+
+
+def _make_anew(database: str) -> None:
+    name = connection.ops.quote_name(database)
+    with connection._nodb_cursor() as cursor:  # a connection to the server, whose database is not there yet
+        cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        cursor.execute(f"CREATE DATABASE {name}")
 
 
 def _running(rows: list[Row]) -> list[Row]:
