@@ -72,6 +72,7 @@ def _open_engine(alias: str) -> Generator[Engine]:
         around=hygiene,
         timetable=shared.timetable,
         max_result_bytes=shared.settings.max_result_bytes,
+        retention=shared.settings.retention,
     )
     try:
         yield engine

@@ -213,3 +213,8 @@ async def alane():
 @task
 def name_of_order(name):
     return Order.objects.get(name=name).pk
+
+
+@task(expires=60, result_ttl=30)
+def urgent():
+    return "in time"
