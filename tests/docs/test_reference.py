@@ -11,6 +11,7 @@ import tinyjobs
 from tests.docs.pages import DOCS, ROOT, all_pages, blocks, first_codes, tables
 from tinyjobs.app.facade import TinyJobs
 from tinyjobs.app.task import Overrides, TaskDeclaration
+from tinyjobs.backends.postgres.options import PostgresOptions
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.cli.main import make_parser
 from tinyjobs.cli.options import COMMANDS, Command
@@ -72,6 +73,11 @@ def test_the_options_of_the_sqlite_store():
     given = inspect.signature(SQLiteBackend.__init__).parameters
     expected = {name: repr(given[name].default) for name in given if name not in ("self", "path", "clock")}
     assert defaults_in(SETTINGS["Options of the SQLite store"]) == expected
+
+
+def test_the_options_of_the_postgres_store():
+    expected = defaults_of(PostgresOptions, {field.name for field in dataclasses.fields(PostgresOptions)})
+    assert defaults_in(SETTINGS["Options of the Postgres store"]) == expected
 
 
 def test_names_of_later_versions_are_listed():
