@@ -30,6 +30,7 @@ class Life:
             self.fail
         )
         self.app.task(name="given_up", max_attempts=5)(self.give_up)
+        self.app.task(name="urgent", expires=60)(lambda: None)
         self.app.task(name="late", timeout=0.01)(lambda: self.go_on.wait(20))
         self.app.task(name="late_on_the_loop", timeout=0.01)(self.sleep)
 
@@ -53,6 +54,14 @@ class Life:
         self.clock.advance(LEASE + 1)
         assert finish(store.reap_expired())
 
+    def expire(self) -> None:
+        self.clock.advance(60)
+        assert self.app.drain() == 0
+
+    def expire_unserved(self) -> None:
+        self.clock.advance(60)
+        assert finish(self.app.engine.store.inline().end_unstarted())
+
 
 @pytest.fixture
 def life():
@@ -69,6 +78,8 @@ ENDS = {
     "timeout of a function": ("late", lambda life, job: life.app.drain()),
     "timeout of a coroutine": ("late_on_the_loop", lambda life, job: life.app.drain()),
     "worker lost": ("good", lambda life, job: life.lose_the_worker()),
+    "expiry": ("urgent", lambda life, job: life.expire()),
+    "expiry in a queue nobody serves": ("urgent", lambda life, job: life.expire_unserved()),
     "cancelled": ("good", lambda life, job: life.app.cancel(job)),
     "cancelled, of a task nobody knows": ("unheard.of", lambda life, job: life.app.cancel(job)),
 }
@@ -84,6 +95,14 @@ def test_the_key_is_free_after(life, end):
     again = life.send(name)
     assert not again.existing
     assert again.id != job.id
+
+
+def test_the_key_is_free_after_a_purge(life):
+    job = life.send("good")
+    life.app.drain()
+    assert life.app.purge(older_than=0).deleted["success"] == 1
+    assert life.app.get(job) is None
+    assert not life.send("good").existing
 
 
 def test_it_is_held_while_an_attempt_is_to_follow_and_does_not_keep_it_away(life):
