@@ -46,6 +46,14 @@ TASKS = """
         return ask("SELECT pg_backend_pid()")
 
     @task
+    def count():
+        return Job.objects.count()
+
+    @task
+    async def acount():
+        return await Job.objects.acount()
+
+    @task
     def end_own_connection():
         ask("SELECT pg_terminate_backend(pg_backend_pid())")
 
@@ -57,6 +65,15 @@ TASKS = """
     @task
     async def aend_own_connection():
         await sync_to_async(ask)("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    @task
+    def spoil(statement):
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    @task
+    async def aspoil(statement):
+        await sync_to_async(spoil.func)(statement)
 
     @task
     def linger(name):

@@ -88,6 +88,31 @@ def test_connections_of_the_tasks_are_bounded_and_go_with_the_worker(make_projec
         connection.execute(f'DROP DATABASE "{project.name}"')
 
 
+SPOILING = (
+    "SET search_path TO nowhere",
+    "set role pg_read_all_settings",
+    "SELECT set_config('search_path', 'nowhere', false)",
+    "SELECT pg_advisory_lock(4711)",
+    "CREATE TEMP TABLE tinyjobs_jobs (id text)",
+    "SET lock_timeout = '1ms'",
+)
+
+
+@pytest.mark.parametrize("database", [{"CONN_MAX_AGE": None}, {"OPTIONS": POOL}], ids=["kept", "pool"])
+def test_what_a_job_does_to_its_session_ends_with_it(make_project, database):
+    project = make_project(database=database)
+    worker = project.start_worker("--concurrency", "1", "--async-concurrency", "1")
+    for statement in SPOILING:
+        for spoiling, next_one, pid in (("spoil", "count", "backend"), ("aspoil", "acount", "abackend")):
+            before = told(project.run(pid))
+            assert project.run(spoiling, statement).status == "success"
+            assert told(project.run(next_one)) > 0, statement
+            assert told(project.run(pid)) != before, statement
+    with psycopg.connect(project.url) as connection:
+        assert connection.execute("SELECT pg_try_advisory_lock(4711)").fetchone() == (True,)
+    project.stop(worker)
+
+
 OPEN = ("queued", "running", "held", "waiting")
 
 

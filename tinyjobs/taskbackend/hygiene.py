@@ -2,7 +2,8 @@
 
 In a worker: connections are kept from job to job for a minute or more and health-checked before they are used again,
 as Django does around a request; one with an open or aborted transaction, or with autocommit off, is closed, which
-rolls back what its job did not commit. One of Django's pool goes back to it after each job instead. In a drain the connection is the caller's own: there the job runs inside a
+rolls back what its job did not commit, and so is one whose session its job has changed. One of Django's pool goes back
+to it after each job. In a drain the connection is the caller's own: there the job runs inside a
 savepoint where the caller has a transaction open, and the connection is left as it was.
 
 Language, time zone and other context need nothing here: each job runs in a context of its own. Nothing is done for
@@ -19,8 +20,10 @@ from typing import Any, Self
 
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from tinyjobs.core.job import Job
+from tinyjobs.taskbackend import sessions
 from tinyjobs.taskbackend.lanes import Lanes
 
 #: Seconds for which a connection is kept at least, also where CONN_MAX_AGE says less: a request may open one each, a
@@ -37,6 +40,8 @@ class Hygiene:
         self._lock = threading.Lock()
         self._lanes = Lanes(self.tidy)
         _have_pools_checked()
+        # Before a connection's first statement, which may be the first of a job.
+        connection_created.connect(_watch, dispatch_uid=f"tinyjobs.hygiene {id(self)}")
 
     def __call__(self, job: Job) -> "_Around":
         """What to enter around a job, in the thread or the asyncio task that runs it."""
@@ -52,6 +57,7 @@ class Hygiene:
 
     def close(self) -> None:
         """Close the connections of every thread and lane. For when no job runs any more."""
+        connection_created.disconnect(dispatch_uid=f"tinyjobs.hygiene {id(self)}")
         self._lanes.close()
         with self._lock:
             seen = list(self._seen)
@@ -164,6 +170,10 @@ def _tidy(connection: BaseDatabaseWrapper) -> None:
     connection.queries_log.clear()
     if connection.connection is None:
         return
+    if sessions.has_changed(connection):
+        # For good, also where it would go back to a pool.
+        with suppress(Exception):
+            connection.connection.close()
     if connection.in_atomic_block or _is_left_open(connection) or _is_dead(connection):
         _close(connection)
         return
@@ -171,6 +181,11 @@ def _tidy(connection: BaseDatabaseWrapper) -> None:
     # Asked before the next use, by Django itself: a server may have gone away since.
     connection.health_check_enabled = True  # type: ignore[attr-defined]
     connection.close_if_unusable_or_obsolete()
+
+
+def _watch(*, connection: BaseDatabaseWrapper, **_signal: Any) -> None:
+    if connection.vendor != "sqlite":
+        sessions.watch(connection)
 
 
 def _have_pools_checked() -> None:
