@@ -8,9 +8,10 @@ from tinyjobs import TinyJobs
 from tinyjobs.core.status import JobStatus
 
 
-@pytest.fixture
-def app(tmp_path):
-    with TinyJobs(f"sqlite:///{tmp_path}/jobs.db") as app:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def app(request, tmp_path):
+    url = f"sqlite:///{tmp_path}/jobs.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    with TinyJobs(url) as app:
         yield app
 
 

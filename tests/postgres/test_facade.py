@@ -160,6 +160,51 @@ def test_a_drain_and_calls_from_many_threads_and_loops(app):
     assert results == {number * 100 + place for number in range(8) for place in range(10)}
 
 
+# --- connections that were lost ---------------------------------------------------------------------------------------
+
+
+def test_connections_that_the_server_ended_while_idle_cost_no_call(app, postgres_cluster, postgres_url):
+    database = postgres_url.rpartition("/")[2]
+
+    async def use():
+        await asyncio.gather(*(app.asend("sample") for _ in range(5)))
+        for _ in range(3):
+            assert postgres_cluster.terminate("tinyjobs", database=database)
+            await app.asend("sample")
+
+    for _ in range(3):
+        app.send("sample")
+        assert postgres_cluster.terminate("tinyjobs", database=database)
+    app.send("sample")
+    asyncio.run(use())
+    assert len(app.list().jobs) == 12
+
+
+def test_a_worker_connects_again_though_a_job_has_cancelled_every_task(app, postgres_cluster, postgres_url):
+    ended, again = threading.Event(), threading.Event()
+
+    @app.task(name="cancels all")
+    async def cancels_all():
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        ended.set()
+
+    @app.task(name="again")
+    async def one_more():
+        again.set()
+
+    cancels_all.enqueue()
+    worker = threading.Thread(target=lambda: app.run_worker(handle_signals=False, poll=0.1))
+    worker.start()
+    assert ended.wait(30)
+    postgres_cluster.terminate("tinyjobs", database=postgres_url.rpartition("/")[2])
+    one_more.enqueue()
+    assert again.wait(30), "the pool's own tasks were not cancelled with the jobs'"
+    app.close()
+    worker.join(30)
+    assert not worker.is_alive()
+
+
 PROGRAM = """
     import os
     from tinyjobs import TinyJobs

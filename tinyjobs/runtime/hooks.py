@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinyjobs.core.job import Job
-from tinyjobs.runtime.ownloop import DaemonExecutor, out_of_sight
+from tinyjobs.core.sight import out_of_sight
+from tinyjobs.runtime.ownloop import DaemonExecutor
 
 logger = logging.getLogger("tinyjobs.hooks")
 

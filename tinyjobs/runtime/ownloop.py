@@ -13,6 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
+from tinyjobs.core.sight import out_of_sight
+
 logger = logging.getLogger("tinyjobs.worker")
 
 # After how many errors of its own a loop is given up.
@@ -38,15 +40,6 @@ def run_to_end[T](main: Coroutine[Any, Any, T], escaped: Callable[[BaseException
         _end(loop)
         asyncio.set_event_loop(None)
         loop.close()
-
-
-def out_of_sight[T](task: asyncio.Task[T]) -> asyncio.Task[T]:
-    """Keep a task of the worker's own out of `asyncio.all_tasks()`: a job that cancels all of those means its own.
-
-    Whoever made the task has to hold it and to end it.
-    """
-    asyncio.tasks._unregister_task(task)
-    return task
 
 
 def _run_until_done[T](

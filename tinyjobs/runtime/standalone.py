@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.firing import MISFIRE_GRACE
+from tinyjobs.core.sight import out_of_sight
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.identity import make_worker_id
-from tinyjobs.runtime.ownloop import out_of_sight
 from tinyjobs.runtime.scheduler import Scheduler
 from tinyjobs.runtime.stop import Stop
 

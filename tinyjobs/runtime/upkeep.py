@@ -13,11 +13,11 @@ from typing import Any
 
 from tinyjobs.core.errors import JobExpired, WorkerLost
 from tinyjobs.core.job import Held, Job
+from tinyjobs.core.sight import out_of_sight
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.trouble import Backoff, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
-from tinyjobs.runtime.ownloop import out_of_sight
 from tinyjobs.runtime.recorder import log_expired
 from tinyjobs.runtime.settings import WorkerSettings
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded, Room
+from tinyjobs.core.sight import out_of_sight
 from tinyjobs.core.trouble import Backoff, is_final, log_failure
 from tinyjobs.executors.call import Ending
 from tinyjobs.executors.coroutine import CoroutineExecutor
@@ -24,7 +25,6 @@ from tinyjobs.runtime.identity import make_worker_id
 from tinyjobs.runtime.idle import Idler, Look
 from tinyjobs.runtime.leases import LeaseKeeper
 from tinyjobs.runtime.lookahead import Lookahead
-from tinyjobs.runtime.ownloop import out_of_sight
 from tinyjobs.runtime.recorder import Recorder
 from tinyjobs.runtime.scheduler import loops_of_scheduler
 from tinyjobs.runtime.settings import WorkerSettings

@@ -23,6 +23,7 @@ from tinyjobs.backends.postgres.errors import is_lost, is_worth_retrying, transl
 from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.sql.connection import Verb
 from tinyjobs.core.errors import StoreError, StoreUnavailableError
+from tinyjobs.core.sight import out_of_sight
 
 logger = logging.getLogger("tinyjobs.store")
 
@@ -170,6 +171,9 @@ class LoopPool:
                     open=False,
                 )
                 await pool.open()
+                for task in asyncio.all_tasks():
+                    if task.get_name().startswith(f"{_NAME}-"):
+                        out_of_sight(task)
                 self._pool = pool
         return self._pool
 
@@ -345,12 +349,12 @@ def _go_on_trying(pool: "ConnectionPool[_SyncRaw]") -> None:
 
 def _is_open(pgconn: Any) -> bool:
     """Read what the server has sent already, without asking it: a connection it has closed is not used."""
-    if pgconn.status == pq.ConnStatus.OK:
-        if _is_readable(pgconn.socket):
-            with suppress(psycopg.OperationalError):
-                pgconn.consume_input()
-                while pgconn.notifies() is not None:
-                    continue
+    with suppress(psycopg.OperationalError):
+        # Not once: before the end of the connection comes the server's last word.
+        while pgconn.status == pq.ConnStatus.OK and _is_readable(pgconn.socket):
+            pgconn.consume_input()
+            while pgconn.notifies() is not None:
+                continue
     return bool(pgconn.status == pq.ConnStatus.OK)
 
 
@@ -374,7 +378,7 @@ class _OursOnly(logging.Filter):
     """Silences what psycopg's pools say of ours: the same is told once by whoever meets it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not any(str(argument).lstrip("'").startswith(_NAME) for argument in record.args or ())
+        return not any(str(argument).lstrip("'<").startswith(_NAME) for argument in record.args or ())
 
 
 logging.getLogger("psycopg.pool").addFilter(_OursOnly())
