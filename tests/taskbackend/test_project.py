@@ -1,6 +1,7 @@
 """Whole projects as their developers run them: test runners, flushes, replicas, a worker beside requests."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
-from django.db import connection, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.tasks import default_task_backend
 from django.test import TransactionTestCase, override_settings
 
@@ -25,17 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60
 
 SETTINGS = """
-    from pathlib import Path
-    HERE = Path(__file__).parent
+    import json, os
     SECRET_KEY = "for a test"
     USE_TZ = {use_tz}
     TIME_ZONE = "Asia/Tokyo"
     INSTALLED_APPS = ["tinyjobs", "club"]
     DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-    DATABASES = {{"default": {{
-        "ENGINE": "django.db.backends.sqlite3", "NAME": HERE / "db.sqlite3",
-        "OPTIONS": {{"transaction_mode": "IMMEDIATE"}}, "TEST": {{"NAME": {test_name}}},
-    }}}}
+    DATABASES = {{"default": json.loads(os.environ["CLUB_DATABASE"])}}
     TASKS = {{"default": {{"BACKEND": "tinyjobs.TinyJobsBackend"}}}}
     MIGRATION_MODULES = {migration_modules}
 """
@@ -74,50 +71,77 @@ TESTS = """
 """
 
 
-def make_project(folder, *, use_tz=True, test_name=None, migration_modules=None):
-    club = folder / "club"
-    club.mkdir()
-    settings = SETTINGS.format(use_tz=use_tz, test_name=repr(test_name), migration_modules=migration_modules or {})
-    for path, text in (
-        (folder / "settings.py", settings),
-        (club / "__init__.py", ""),
-        (club / "tasks.py", TASKS),
-        (club / "tests.py", TESTS),
-    ):
-        path.write_text(textwrap.dedent(text))
+class ClubProject:
+    """A project on the store that the suite runs on."""
+
+    def __init__(self, folder, entry):
+        self.folder = folder
+        self.entry = entry
+
+    def lay_out(self, *, use_tz=True, migration_modules=None):
+        club = self.folder / "club"
+        club.mkdir()
+        settings = SETTINGS.format(use_tz=use_tz, migration_modules=migration_modules or {})
+        for path, text in (
+            (self.folder / "settings.py", settings),
+            (club / "__init__.py", ""),
+            (club / "tasks.py", TASKS),
+            (club / "tests.py", TESTS),
+        ):
+            path.write_text(textwrap.dedent(text))
+
+    def run_tests(self, *arguments):
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "settings",
+            "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
+            "CLUB_DATABASE": json.dumps(self.entry),
+        }
+        command = [sys.executable, "-m", "django", "test", "--noinput", *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Ran 4 tests" in done.stderr
 
 
-def run_tests(folder, *arguments):
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-m", "django", "test", "--noinput", *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Ran 4 tests" in done.stderr
+@pytest.fixture
+def project(tmp_path, request):
+    entry = dict(connections[DEFAULT_DB_ALIAS].settings_dict)
+    entry = {name: entry[name] for name in ("ENGINE", "HOST", "PORT", "USER", "PASSWORD")}
+    if connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
+        options = {"transaction_mode": "IMMEDIATE"}
+        yield ClubProject(tmp_path, {**entry, "NAME": str(tmp_path / "db.sqlite3"), "OPTIONS": options})
+        return
+    server = request.getfixturevalue("postgres_cluster")
+    name = server.create_database()
+    yield ClubProject(tmp_path, {**entry, "NAME": name})
+    for made in ("", *(f"_{number}" for number in (1, 2))):
+        server.drop_database(f"test_{name}{made}")
+    server.drop_database(name)
 
 
+@pytest.mark.database
 @pytest.mark.slow
-def test_in_parallel(tmp_path):
-    make_project(tmp_path)
-    run_tests(tmp_path, "--parallel", "2")
+class TestARunner:
+    def test_in_parallel(self, project):
+        project.lay_out()
+        project.run_tests("--parallel", "2")
 
+    def test_with_a_database_that_is_kept(self, project):
+        if "sqlite" in project.entry["ENGINE"]:
+            project.entry["TEST"] = {"NAME": str(project.folder / "kept.sqlite3")}
+        project.lay_out()
+        project.run_tests("--keepdb")
+        project.run_tests("--keepdb")
 
-@pytest.mark.slow
-def test_with_a_database_that_is_kept(tmp_path):
-    make_project(tmp_path, test_name=str(tmp_path / "kept.sqlite3"))
-    run_tests(tmp_path, "--keepdb")
-    run_tests(tmp_path, "--keepdb")
+    def test_without_time_zones(self, project):
+        project.lay_out(use_tz=False)
+        project.run_tests()
 
-
-@pytest.mark.slow
-def test_without_time_zones(tmp_path):
-    make_project(tmp_path, use_tz=False)
-    run_tests(tmp_path)
-
-
-@pytest.mark.slow
-def test_without_migrations(tmp_path):
-    make_project(tmp_path, migration_modules={"tinyjobs": None})
-    run_tests(tmp_path)
+    def test_without_migrations(self, project):
+        project.lay_out(migration_modules={"tinyjobs": None})
+        project.run_tests()
 
 
 class FlushTests(TransactionTestCase):
