@@ -20,6 +20,7 @@ from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
 from tinyjobs.models import Execution, Job, Limit, Schedule
 from tinyjobs.taskbackend import layout
+from tinyjobs.testing import drain
 
 MODELS = (Job, Execution, Schedule, Limit)
 KINDS = {
@@ -53,6 +54,21 @@ class InstalledTests(TransactionTestCase):
     @pytest.mark.sqlite
     def test_the_tables_are_those_of_the_ddl(self):
         self.assertEqual(schema(connection), made_by_ddl(connection))
+
+    @pytest.mark.postgres
+    def test_the_tables_are_as_the_ddl_means_them(self):
+        made = schema(connection)
+        self.assertEqual(made.keys() - set(made_by_ddl(connection)), {name for name in made if name.endswith("_pkey")})
+        kind, options, _, told, constraints = made["tinyjobs_jobs"]
+        self.assertEqual((kind, constraints), ("r", ["PRIMARY KEY (id)"]))
+        self.assertIn("fillfactor=85", options)
+        self.assertIn("autovacuum_vacuum_scale_factor=0.02", options)
+        collated = {column.split()[0] for column in told if " text C " in column or column.endswith(" text C")}
+        self.assertLessEqual({"id", "task", "queue", "status", "active_key", "worker_id", "waiting_on"}, collated)
+        partial = {name for name, (_, _, text, *_) in made.items() if text and " WHERE " in text}
+        hot = {"ready", "due", "running", "waiting", "held", "key", "ended", "unsuccessful"}
+        self.assertLessEqual({f"tinyjobs_jobs_{name}" for name in hot}, partial)
+        self.assertFalse([name for name, (_, _, text, *_) in made.items() if text and "lease_expires_at" in text])
 
     def test_the_meta_table_tells_the_layout(self):
         with connection.cursor() as cursor:
@@ -142,6 +158,7 @@ def migrate(*args, **options):
     return output.getvalue()
 
 
+@pytest.mark.database
 def test_migrate_there_and_back(scratch):
     migrate("tinyjobs")
     assert names_in(scratch) >= set(made_by_ddl(scratch))
@@ -151,7 +168,47 @@ def test_migrate_there_and_back(scratch):
     assert names_in(scratch) >= set(made_by_ddl(scratch))
 
 
+@pytest.mark.postgres
+def test_with_migrations_and_without_the_tables_are_those_that_the_store_makes(scratch, scratch_url, settings):
+    migrate("tinyjobs")
+    migrated = schema(scratch)
+    migrate("tinyjobs", "zero")
+    settings.MIGRATION_MODULES = {"tinyjobs": None}
+    migrate(run_syncdb=True)
+    synced = schema(scratch)
+    settings.MIGRATION_MODULES = {}
+    migrate("tinyjobs", "zero")
+    with scratch.cursor() as cursor:
+        for table in [name for name, (kind, *_) in schema(scratch).items() if kind == "r"]:
+            cursor.execute(f"DROP TABLE {table}")
+    store = open_backend(scratch_url, clock=SystemClock()).inline()
+    finish(store.setup())
+    finish(store.close())
+
+    assert migrated == synced == schema(scratch)
+
+
+@pytest.mark.database
+def test_without_migrations_a_table_that_others_point_to_stays(scratch, settings):
+    settings.MIGRATION_MODULES = {"tinyjobs": None}
+    with scratch.schema_editor() as editor:
+        for model in MODELS:
+            editor.create_model(model)
+        editor.execute("CREATE TABLE shop_review (job_id varchar(36) NOT NULL REFERENCES tinyjobs_jobs (id))")
+    migrate(run_syncdb=True)
+    assert names_in(scratch) >= set(made_by_ddl(scratch))
+
+    settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"database": "scratch"}}}
+    tasks.add.using(key="k").enqueue(1, 2)
+    result = tasks.add.using(key="k").enqueue(1, 2)
+    assert result.existing
+    assert drain() == 1
+    with scratch.cursor() as cursor:
+        cursor.execute("INSERT INTO shop_review VALUES (%s)", [result.id])
+
+
 @pytest.mark.sqlite
+@pytest.mark.database
 def test_migrate_leaves_the_journal_as_it_is(scratch):
     scratch.settings_dict["OPTIONS"] = {}
     migrate("tinyjobs")
@@ -160,6 +217,7 @@ def test_migrate_leaves_the_journal_as_it_is(scratch):
         assert cursor.fetchone() == ("delete",)
 
 
+@pytest.mark.database
 def test_tables_that_another_program_laid_out_are_taken_over(scratch, scratch_url):
     store = open_backend(scratch_url, clock=SystemClock()).inline()
     finish(store.setup())
@@ -171,6 +229,7 @@ def test_tables_that_another_program_laid_out_are_taken_over(scratch, scratch_ur
     assert names_in(scratch) >= set(made_by_ddl(scratch))
 
 
+@pytest.mark.database
 def test_tables_of_another_package_are_refused(scratch):
     with scratch.cursor() as cursor:
         cursor.execute("CREATE TABLE tinyjobs_meta (key TEXT PRIMARY KEY, value TEXT)")
@@ -180,6 +239,7 @@ def test_tables_of_another_package_are_refused(scratch):
         migrate("tinyjobs")
 
 
+@pytest.mark.database
 def test_a_lost_index_is_reported_and_put_back_by_migrate(scratch, settings):
     migrate("tinyjobs")
     settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"database": "scratch"}}}
@@ -193,6 +253,7 @@ def test_a_lost_index_is_reported_and_put_back_by_migrate(scratch, settings):
     assert not [found for found in run_checks(databases=["scratch"]) if "tinyjobs_jobs_key" in found.msg]
 
 
+@pytest.mark.database
 def test_a_lost_meta_table_heals(scratch):
     migrate("tinyjobs")
     with scratch.cursor() as cursor:
@@ -201,6 +262,7 @@ def test_a_lost_meta_table_heals(scratch):
     assert "tinyjobs_meta" in names_in(scratch)
 
 
+@pytest.mark.database
 def test_without_migrations_empty_tables_are_replaced_and_full_ones_completed(scratch, settings):
     settings.MIGRATION_MODULES = {"tinyjobs": None}
     with scratch.schema_editor() as editor:
@@ -227,12 +289,14 @@ def test_without_migrations_empty_tables_are_replaced_and_full_ones_completed(sc
     assert different <= {"tinyjobs_limits", "tinyjobs_limits_pkey"}
 
 
+@pytest.mark.database
 def test_without_migrations_plain_migrate_is_enough(scratch, settings):
     settings.MIGRATION_MODULES = {"tinyjobs": None}
     migrate()
     assert names_in(scratch) >= set(made_by_ddl(scratch))
 
 
+@pytest.mark.database
 def test_a_router_keeps_the_tables_out(scratch, settings):
     class NotThere:
         def allow_migrate(self, db, app_label, **hints):
@@ -243,6 +307,7 @@ def test_a_router_keeps_the_tables_out(scratch, settings):
     assert names_in(scratch) == set()
 
 
+@pytest.mark.database
 def test_our_router_keeps_them_where_the_jobs_are(scratch, settings):
     settings.DATABASE_ROUTERS = ["tinyjobs.taskbackend.router.JobsRouter"]
     migrate("tinyjobs")
@@ -263,6 +328,7 @@ def test_our_router_keeps_them_where_the_jobs_are(scratch, settings):
     assert router.allow_migrate("scratch", "shop")
 
 
+@pytest.mark.database
 def test_a_database_no_store_supports_is_left_alone_and_told_of(scratch, monkeypatch):
     monkeypatch.setattr(type(scratch), "vendor", "mysql")
     migrate("tinyjobs")
@@ -274,6 +340,7 @@ def test_a_database_no_store_supports_is_left_alone_and_told_of(scratch, monkeyp
     assert names_in(scratch) == set()
 
 
+@pytest.mark.database
 def test_the_statements_can_be_read_beforehand(scratch):
     output = io.StringIO()
     call_command("sqlmigrate", "tinyjobs", "0001", database="scratch", stdout=output)
@@ -281,6 +348,7 @@ def test_the_statements_can_be_read_beforehand(scratch):
     assert "'tinyjobs-django'" in output.getvalue()
 
 
+@pytest.mark.database
 def test_nothing_is_asked_of_the_database_when_the_app_loads():
     code = (
         "import django; from django.db.backends.base.base import BaseDatabaseWrapper as W\n"

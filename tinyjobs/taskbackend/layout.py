@@ -1,15 +1,17 @@
 """The tables in a Django database: made by the migration, completed after every `migrate`.
 
 Both run the store's own DDL, so there is one text that says what a table looks like. A project that tests without
-migrations has tables made from the models; those are replaced while they are empty, and what the models cannot say
-(the meta table, storage details) is added. Never changes how the database keeps its journal.
+migrations has tables made from the models; those are replaced while they are empty and no other table points to them,
+and what the models cannot say (the meta table, storage details) is added. Never changes how the database keeps its
+journal.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from django.db import connections, router, transaction
+from django.db import DatabaseError, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.loader import MigrationLoader
@@ -113,7 +115,7 @@ def _complete(connection: BaseDatabaseWrapper, statements: Statements) -> None:
             # Made from the models, if at all. An empty table loses nothing by being made again as it should be.
             for kind, name, _ in map(_made_by, statements.schema):
                 if kind == "TABLE" and name in tables and _is_empty(cursor, name):
-                    cursor.execute(f"DROP TABLE {name}")
+                    _drop(connection, cursor, name)
         absent = {name for _, name, _ in _absent(connection, statements)}
         for statement in statements.schema:
             if _made_by(statement)[1] in absent:
@@ -165,6 +167,12 @@ def _tables(connection: BaseDatabaseWrapper) -> set[str]:
 def _is_empty(cursor: Any, table: str) -> bool:
     cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")
     return cursor.fetchone() is None
+
+
+def _drop(connection: BaseDatabaseWrapper, cursor: Any, table: str) -> None:
+    """Drop a table, unless another one of the project's points to it: then it stays as the models have it."""
+    with suppress(DatabaseError), transaction.atomic(using=connection.alias):
+        cursor.execute(f"DROP TABLE {table}")
 
 
 def _statements_of(statements: Statements, number: str) -> list[Statement]:
