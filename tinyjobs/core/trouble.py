@@ -77,7 +77,7 @@ class Backoff:
     """
 
     first: float = 0.25
-    ceiling: float = 4.0
+    ceiling: float = 1.0
     failures: int = 0
 
     def failed(self) -> float:

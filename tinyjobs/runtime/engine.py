@@ -10,6 +10,7 @@ from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
 from tinyjobs.core.schedules import Timetable
 from tinyjobs.core.task import Around, Catalogue
 from tinyjobs.runtime.hooks import Hooks
+from tinyjobs.runtime.outage import Outage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Engine:
     clock: Clock = field(default_factory=SystemClock)
     random: Random = field(default_factory=SystemRandom)
     hooks: Hooks = field(default_factory=Hooks)
+    outage: Outage = field(default_factory=Outage)
     around: Around | None = None
     timetable: Timetable | None = None
     max_result_bytes: int | None = None

@@ -20,6 +20,8 @@ logger = logging.getLogger("tinyjobs.worker")
 _FIRST_POLL = 0.005
 # How long one wait for the store's wake-ups lasts: a worker that has become busy stops listening after that long.
 _LISTEN = 1.0
+# A store that still answers this long after wake-ups were lost has lost nothing else.
+_DOUBT = 0.2
 # How much rarer looks are while wake-ups are known to arrive, and the seconds beyond which that adds nothing.
 _RARER = 4
 _RARE = 2.0
@@ -44,7 +46,10 @@ class Idler:
         self._is_signalled = False
         self._delay = _FIRST_POLL
         self._look_at: float | None = None
-        self._listening = Backoff(ceiling=1.0)
+        self._listening = Backoff()
+        # Why wake-ups do not arrive, since when, and after how many outages; None where that is told, or they do.
+        self._loss: tuple[Exception, float, int] | None = None
+        self._is_loss_told = False
         self.next_due: float | None = None
 
     def wake(self) -> None:
@@ -95,6 +100,8 @@ class Idler:
                 await self._pause_after(error)
                 continue
             if self._listening.succeeded():
+                self._tell_loss()
+                self._loss, self._is_loss_told = None, False
                 logger.info("wake-ups arrive again")
             if was_told:
                 self._delay = _FIRST_POLL
@@ -102,11 +109,21 @@ class Idler:
 
     async def _pause_after(self, error: Exception) -> None:
         self._engine.hooks.report("listener", error)
+        outage = self._engine.outage
+        if not self._is_loss_told:
+            before = -1 if outage.is_under_way else outage.count
+            self._loss = error, asyncio.get_running_loop().time(), before
         if self._listening.failures == 0:
-            logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", error)
             # The next look may have been put off in the belief that it would be woken.
             self._signal()
         await self._engine.clock.sleep(self._listening.failed())
+
+    def _tell_loss(self) -> None:
+        """Say that wake-ups do not arrive, unless the whole store is out of reach, which is told of elsewhere."""
+        if self._loss is not None and self._loss[2] == self._engine.outage.count:
+            self._is_loss_told = True
+            logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", self._loss[0])
+            self._loss = None
 
     def _signal(self) -> None:
         """End the wait under way with a look."""
@@ -116,6 +133,8 @@ class Idler:
     async def _look(self) -> Look:
         self._look_at = None
         ready, self.next_due = await self._engine.store.next_due(self._settings.queues)
+        if self._loss is not None and asyncio.get_running_loop().time() - self._loss[1] > _DOUBT:
+            self._tell_loss()
         if ready or self._seconds_to_next_due() == 0.0:
             return Look.WORK
         self.found_nothing()

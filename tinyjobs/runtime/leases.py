@@ -44,7 +44,7 @@ class LeaseKeeper:
         self._asked_at: float | None = None
         self._is_stalled = False
         self._lost: set[Held] = set()
-        self._trouble = Backoff(first=min(0.25, settings.lease / 12), ceiling=settings.lease / 6)
+        self._trouble = Backoff(first=min(0.25, settings.lease / 12), ceiling=min(settings.lease / 6, 2.0))
         self._thread = threading.Thread(target=self._run, name="tinyjobs-leases", daemon=True)
 
     def start(self) -> None:
@@ -76,9 +76,11 @@ class LeaseKeeper:
     def _renew_all(self) -> None:
         held = [entry for entry in self._held() if entry not in self._lost]
         if not held:
+            self._engine.outage.forget("leases")
             return
         renewed = self._renew(held)
-        if self._trouble.succeeded():
+        failures = self._trouble.succeeded()
+        if not self._engine.outage.over("leases") and failures:
             logger.info("leases are renewed again")
         self._note_lost(set(held) - set(renewed))
 
@@ -138,7 +140,7 @@ class LeaseKeeper:
 
     def _report(self, error: Exception) -> None:
         self._engine.hooks.report("leases", error)
-        if self._trouble.failures == 0:
+        if not self._engine.outage.met("leases", error) and self._trouble.failures == 0:
             log_failure(logger, error, "leases could not be renewed, trying again: %s")
 
 

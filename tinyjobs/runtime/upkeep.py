@@ -33,17 +33,18 @@ async def pass_after_pass(
 
     `failing` and `again` are how the log tells of trouble and of its end.
     """
-    trouble = Backoff(first=0.25, ceiling=max(interval, 1.0))
+    trouble = Backoff()
     while True:
         try:
             await do()
         except Exception as error:
             engine.hooks.report("upkeep", error)
-            if trouble.failures == 0:
+            if not engine.outage.met(failing, error) and trouble.failures == 0:
                 log_failure(logger, error, "%s: %s", failing)
             await engine.clock.sleep(trouble.failed())
             continue
-        if trouble.succeeded():
+        failures = trouble.succeeded()
+        if not engine.outage.over(failing) and failures:
             logger.info(again)
         # Spread out, so that workers started together do not all look at the same moment.
         await engine.clock.sleep(interval * (0.75 + engine.random.random() / 2))

@@ -190,7 +190,7 @@ class Worker:
             parts.recorder.put_back(group)
             await self._pause_after(parts, "written", error)
             return
-        self._note_answer("written")
+        self._note_answer("written", "read")
         try:
             await parts.recorder.settle(group, recorded)
         finally:
@@ -380,9 +380,10 @@ class Worker:
             self._parts.coroutines.cut()
             self._parts.idler.wake()
 
-    def _note_answer(self, done: str) -> None:
-        if self._troubles[done].succeeded():
-            logger.info("the store can be %s again", done)
+    def _note_answer(self, *done: str) -> None:
+        failures = self._troubles[done[0]].succeeded()
+        if not self.engine.outage.over(*done) and failures:
+            logger.info("the store can be %s again", done[0])
 
     async def _pause_after(self, parts: _Parts, done: str, error: Exception) -> None:
         self.engine.hooks.report("worker", error)
@@ -390,7 +391,7 @@ class Worker:
             self._final = self._final or error
             self._stop.ask()
             return
-        if self._troubles[done].failures == 0:
+        if not self.engine.outage.met(done, error) and self._troubles[done].failures == 0:
             log_failure(logger, error, "the store cannot be %s, trying again: %s", done)
         delay = self._troubles[done].failed()
         if not self._stop.is_asked:

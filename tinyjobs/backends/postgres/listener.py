@@ -75,7 +75,7 @@ class Listener:
         """Wait until the waiter is told of a job; False: it was not, in that time.
 
         Raises `StoreError` once to each waiter when the connection was lost or could not be opened, also between its
-        waits; the next wait opens it again.
+        waits, and to one that ends while it is still being opened again; the next wait opens it.
         """
         ends = self.loop.time() + seconds
         if waiter.version < 0:
@@ -89,6 +89,8 @@ class Listener:
                 raise self._failure
             left = ends - self.loop.time()
             if left <= 0:
+                if self._failure is not None and self._raw is None and self._work is not None:
+                    raise self._failure
                 return False
             self._attend()
             # What is under way wakes everybody at its end.

@@ -1,0 +1,202 @@
+"""A server that goes away and comes back: every job ends once, a worker says so twice, and costs nothing meanwhile."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from tests.crash.workshop import Process, Workshop, until
+from tests.servers.postgres import Cluster
+from tests.servers.proxy import Proxy
+
+pytestmark = pytest.mark.postgres
+
+BEGINS, ENDS = "the store is out of reach", "the store answers again"
+#: What a worker may say beside those two, about jobs whose claim did not hold.
+OF_JOBS = ("was taken back", "came too late and was refused", "is no longer held by this worker")
+SHORT = {"lease": 3.0, "reap_interval": 0.3}
+#: From the moment at which the server takes connections to the next start of a job.
+RECOVERY = 2.5
+
+
+def said(worker: Process, since: int = 0) -> list[str]:
+    """The lines of a worker's log, jobs aside."""
+    lines = worker.errors[since:].splitlines()
+    return [line for line in lines if not any(text in line for text in OF_JOBS)]
+
+
+def tells_twice(lines: Sequence[str]) -> bool:
+    return [text for line in lines for text in (BEGINS, ENDS) if text in line] == [BEGINS, ENDS] and len(lines) == 2
+
+
+@contextmanager
+def one_outage_told(workers: Sequence[Process]) -> Iterator[None]:
+    """Each worker writes one line as it begins and one when it is over, both inside the block or right after it."""
+    before = [len(worker.errors) for worker in workers]
+    yield
+    for worker, since in zip(workers, before, strict=True):
+        until(lambda worker=worker, since=since: ENDS in worker.errors[since:], worker.errors[since:])
+        assert tells_twice(said(worker, since)), worker.errors[since:]
+        assert "WARNING" in said(worker, since)[0] and "WARNING" in said(worker, since)[1]
+
+
+def processor_seconds(pid: int) -> float:
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def seconds_until_a_start(workshop: Workshop) -> float:
+    """How long it takes until a job begins that had not begun when this is called."""
+    began, before = time.monotonic(), len(workshop.starts())
+    until(lambda: len(workshop.starts()) > before)
+    return time.monotonic() - began
+
+
+def all_succeeded(workshop: Workshop) -> bool:
+    by_status = workshop.app.stats().by_status
+    return by_status["success"] == sum(by_status.values())
+
+
+@pytest.fixture
+def database(own_cluster: Cluster) -> str:
+    return own_cluster.create_database()
+
+
+@pytest.fixture
+def workshop(own_cluster: Cluster, database: str, open_workshop: Callable[[str], Workshop]) -> Workshop:
+    return open_workshop(own_cluster.url(database))
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_worker_tells_of_a_restart_twice_and_goes_on_at_once(workshop, own_cluster, mode):
+    """One at work, whose functions run through the restart, and one that has nothing to do."""
+    gate = workshop.folder / "gate"
+    held = [workshop.send("hold", str(gate), max_attempts=5) for _ in range(4)]
+    settings = {**SHORT, "lease": 30.0}
+    workers = [workshop.worker(**settings, queues=[queue]) for queue in ("default", "mail")]
+    before = [*held, workshop.send("note", 0, queue="mail")]
+    until(lambda: len(workshop.starts()) == 5 and workshop.get(before[-1]).status == "success")
+    with one_outage_told(workers):
+        own_cluster.stop(mode)
+        gate.touch()
+        until(lambda: all(BEGINS in worker.errors for worker in workers))
+        own_cluster.start()
+        later = [workshop.send("note", 0, queue=queue) for queue in ("default", "mail")]
+        began = time.monotonic()
+        until(lambda: set(later) <= set(workshop.ends()))
+        assert time.monotonic() - began < RECOVERY
+    until(lambda: all(workshop.get(job).status == "success" for job in (*before, *later)))
+    assert Counter(workshop.starts()) == Counter((*before, *later)), (
+        "what ended during the outage was kept and recorded"
+    )
+    assert {job.claims for job in workshop.jobs()} == {1}
+
+
+def test_a_worker_costs_nothing_while_the_server_is_away_and_finds_it_within_a_moment(workshop, own_cluster):
+    """However long that was: nothing it waits for grows without bound."""
+    jobs = [workshop.send("note", number, delay=0.5) for number in range(20)]
+    worker = workshop.worker(**SHORT)
+    until(lambda: len(workshop.ends()) == len(jobs))
+    with one_outage_told([worker]):
+        own_cluster.stop()
+        until(lambda: BEGINS in worker.errors)
+        used, began = processor_seconds(worker.pid), time.monotonic()
+        time.sleep(8.0)
+        share = (processor_seconds(worker.pid) - used) / (time.monotonic() - began)
+        own_cluster.start()
+        workshop.send("note", 0)
+        assert seconds_until_a_start(workshop) < RECOVERY
+    assert share < 0.03, f"{share:.1%} of a processor"
+
+
+def test_a_silent_network_is_told_of_and_survived(own_cluster, database, make_proxy, open_workshop):
+    """Bytes are held for a while, on connections that stay: nothing is lost, and nothing runs twice."""
+    proxy: Proxy = make_proxy(own_cluster.url(database))
+    direct = own_cluster.url(database)
+    workshop = open_workshop(proxy.url(direct))
+    jobs = [workshop.send("work", number, 0.02, max_attempts=5) for number in range(200)]
+    worker = workshop.worker(**SHORT, concurrency=2)
+    until(lambda: len(workshop.ends()) > 20)
+    for _ in range(3):
+        proxy.stall()
+        time.sleep(1.0)
+        proxy.resume()
+        time.sleep(0.3)
+    until(lambda: len(workshop.ends()) >= len(jobs))
+    until(lambda: all_succeeded(workshop))
+    assert Counter(workshop.starts()) == Counter(jobs)
+    assert said(worker) == []
+
+
+#: How long the network is cut for, and how often the rest happens.
+CUT, RESTARTS, TERMINATIONS, JOBS = 20.0, 5, 20, 2_000
+
+
+@pytest.mark.slow
+def test_two_thousand_jobs_through_restarts_ended_sessions_and_a_long_cut(
+    own_cluster, database, make_proxy, open_workshop
+):
+    """Each ends once, in success; what runs again had been in flight at one of the blows."""
+    proxy: Proxy = make_proxy(own_cluster.url(database))
+    workshop = open_workshop(proxy.url(own_cluster.url(database)))
+    sender = workshop.app
+    workers = [workshop.worker(**SHORT, concurrency=4, async_concurrency=4) for _ in range(2)]
+    slots, blows = 2 * (4 + 4), RESTARTS + TERMINATIONS + 1
+    batch = -(-JOBS // blows)
+    sent: list[str] = []
+
+    def blow(number: int) -> None:
+        if number in range(0, blows - 1, blows // RESTARTS):
+            own_cluster.restart("fast" if number % 2 else "immediate")
+        elif number < blows - 1:
+            assert own_cluster.terminate("tinyjobs%", database=database)
+        else:
+            cut_the_network(proxy, workers, workshop)
+
+    for number in range(blows):
+        ended = len(workshop.ends())
+        for place in range(len(sent), min(len(sent) + batch, JOBS)):
+            task = ("work", "awork")[place % 2]
+            sent.append(sender.send(task, (place, 0.02), max_attempts=50).id)
+        until(lambda ended=ended: len(workshop.ends()) >= ended + batch // 3)
+        before = [len(worker.errors) for worker in workers]
+        blow(number)
+        until(lambda: len(set(workshop.ends())) >= len(sent), patience=60.0)
+        until(lambda: all_succeeded(workshop), patience=60.0)
+        for worker, since in zip(workers, before, strict=True):
+            lines = said(worker, since)
+            assert sum(BEGINS in line for line in lines) <= 1, worker.errors[since:]
+
+    jobs = {job.id: job for job in workshop.jobs()}
+    assert sorted(jobs) == sorted(sent) and len(sent) == JOBS
+    runs = Counter(workshop.starts())
+    histories = {job_id: workshop.history(job_id) for job_id, job in jobs.items()}
+    for job_id, history in histories.items():
+        assert history[-1] == "success" and history.count("success") == 1
+        assert set(history[:-1]) <= {"lost"}
+        assert len(history) == jobs[job_id].claims >= runs[job_id] >= 1
+    again = sum(runs.values()) - JOBS
+    assert again <= blows * slots
+    lines = [line for worker in workers for line in said(worker)]
+    assert not [line for line in lines if BEGINS not in line and ENDS not in line and "wake-ups do not" not in line]
+    for worker in workers:
+        assert worker.errors.count(BEGINS) == worker.errors.count(ENDS) >= 1
+        assert "psycopg.pool" not in worker.errors and "Traceback" not in worker.errors
+    print(
+        f"\n{JOBS} jobs, {blows} blows: {again} ran again, {[worker.errors.count(BEGINS) for worker in workers]} told"
+    )
+
+
+def cut_the_network(proxy: Proxy, workers: Sequence[Process], workshop: Workshop) -> None:
+    with one_outage_told(workers):
+        proxy.refuse()
+        proxy.cut()
+        used = [processor_seconds(worker.pid) for worker in workers]
+        time.sleep(CUT)
+        shares = [(processor_seconds(worker.pid) - before) / CUT for worker, before in zip(workers, used, strict=True)]
+        proxy.accept()
+    assert max(shares) < 0.05, shares
