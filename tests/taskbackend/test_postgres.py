@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from django.core.management import call_command
+from django.db import transaction
+from django.tasks.exceptions import TaskResultDoesNotExist
 from django.test import override_settings
 from psycopg import sql
 
@@ -15,6 +17,7 @@ from tests.taskbackend.tokens.base import DatabaseWrapper as TokenWrapper
 from tinyjobs.backends.sql.statements import make_statement
 from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import ConfigurationError, SchemaMissingError
+from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ClaimRequest, Job
 from tinyjobs.models import Job as JobModel
 from tinyjobs.runtime.driving import drive
@@ -213,6 +216,27 @@ def test_the_tables_are_where_the_search_path_says(scratch, postgres_url):
             assert drive(worker).succeeded == 1
         result.refresh()
         assert result.return_value == 3
+
+
+def test_a_job_that_outlives_the_transaction_it_was_sent_in(scratch, postgres_url):
+    migrate()
+    ours = "tinyjobs.TinyJobsBackend"
+    now = {"url": f"{postgres_url}?prefix=at_once", "enqueue_on_commit": False}
+    both = {
+        "default": {"BACKEND": ours, "OPTIONS": {"database": "scratch"}},
+        "now": {"BACKEND": ours, "OPTIONS": now},
+    }
+    with override_settings(TASKS=both):
+        with pytest.raises(ZeroDivisionError), transaction.atomic(using="scratch"):
+            gone = tasks.add.enqueue(1)
+            kept = tasks.add.using(backend="now").enqueue(2)
+            raise ZeroDivisionError
+        with pytest.raises(TaskResultDoesNotExist):
+            tasks.add.get_result(gone.id)
+        assert tasks.add.using(backend="now").get_result(kept.id).args == [2]
+        with open_worker("now", WorkerSettings(until_empty=True, handle_signals=False)) as worker:
+            assert drive(worker).succeeded == 1
+        finish(backend_of("now").shared.home.inline().close())
 
 
 class Wrong(SystemClock):

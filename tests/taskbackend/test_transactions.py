@@ -10,7 +10,9 @@ from django.test.client import RequestFactory
 
 from tests.taskbackend.shop import tasks
 from tests.taskbackend.shop.models import Order
+from tinyjobs.core.inline import finish
 from tinyjobs.models import Job
+from tinyjobs.taskbackend.sending import Draft
 
 PATIENCE = 20
 
@@ -193,6 +195,39 @@ class TransactionTests(TransactionTestCase):
         self.assertEqual(jobs_seen_from_outside(), [second[0].id])
         self.assertFalse(second[0].existing)
         self.assertNotEqual(second[0].id, first.id)
+
+    def test_bulks_with_the_same_keys_the_other_way_round_wait_for_each_other(self):
+        barrier, results, errors = threading.Barrier(2), [], []
+
+        def send(numbers):
+            try:
+                for round_ in range(10):
+                    barrier.wait(PATIENCE)
+                    with transaction.atomic():
+                        sent = [tasks.add.using(key=f"{round_} {number}") for number in numbers]
+                        self.send_alike(sent)
+                results.append(True)
+            except Exception as error:
+                errors.append(error)
+                barrier.abort()
+            finally:
+                connections.close_all()
+
+        numbers = list(range(40))
+        threads = [threading.Thread(target=send, args=[order]) for order in (numbers, numbers[::-1])]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+        self.assertEqual((errors, results), ([], [True, True]))
+        self.assertEqual(Job.objects.count(), 400)
+
+    def send_alike(self, sent):
+        """One bulk of jobs with a key each, which `enqueue_many` of one task cannot say."""
+        shared = default_task_backend.shared
+        jobs = [Draft(shared, task).one([1], {})[0] for task in sent]
+        finish(shared.store.enqueue_many(jobs))
 
     def test_fifty_threads_with_one_key_make_one_job(self):
         barrier, results, errors = threading.Barrier(50), [], []
