@@ -180,7 +180,7 @@ def test_every_command_line_in_the_docs_is_one():
         text = (ROOT / page).read_text("utf-8")
         for line in re.findall(r"manage\.py tinyjobs ([^`\n;|)]+)", text):
             words = line.split("#")[0].rstrip(" :,.").split()
-            if words and words[0] in ("worker", "jobs", "schedules", "queues", "stats") and len(words) > 1 and words[1] != ",":
+            if len(words) > 1 and words[1] != "," and words[0] in {command.name for command in COMMANDS}:
                 django.parse_args([word for word in words if word != "--help"])
                 seen += 1
         for line in re.findall(r"python -m tinyjobs ([^`\n]+)", text):

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +17,7 @@ from tests.runtime.conftest import PATIENCE, Bench, Wrapped, eventually
 from tinyjobs.backends.sql.time import StoreTime
 from tinyjobs.core.clock import FrozenClock, SystemClock
 from tinyjobs.core.cron import NEVER
-from tinyjobs.core.errors import DataRefusedError, StoreUnavailableError, UnknownTaskError
+from tinyjobs.core.errors import DataRefusedError, StoreReplacedError, StoreUnavailableError, UnknownTaskError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job, ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule
@@ -539,6 +541,62 @@ def test_data_that_the_store_refuses_stops_that_schedule_alone(ticking):
     ticking.tick(ticking.scheduler(store))
     assert [job.queue for job in ticking.jobs()] == ["default"]
     assert "no such text" in ticking.states()["bad"].error
+
+
+def test_a_declared_schedule_that_fails_here_is_left_alone_for_a_minute(ticking, caplog):
+    """It does not stop itself: the code of another process may be able to."""
+    scheduler = ticking.scheduler(bad={"cron": "* * * * *", "queue": "b"}, good={"cron": "* * * * *", "overlap": True})
+    ticking.tick(scheduler)
+    make = scheduler._timetable.job
+
+    def refuse(schedule: Schedule) -> Job:
+        if schedule.name == "bad":
+            raise ValueError("not here")
+        return make(schedule)
+
+    scheduler._timetable.job = refuse  # type: ignore[method-assign]
+    for _ in range(4):
+        ticking.clock.advance(30)
+        for _ in range(3):
+            ticking.tick(scheduler)
+    assert [job.queue for job in ticking.jobs()] == ["default", "default"]
+    assert (ticking.next("bad"), ticking.states()["bad"].error) == ("01 09:01", None)
+    assert caplog.messages.count("the schedule 'bad' cannot be fired: ValueError: not here") == 2
+
+
+def test_a_missing_index_is_told_of_loudly_and_again(make_bench, tmp_path, clock, caplog):
+    """Nobody may find out after days that nothing has been fired."""
+    ticking = Ticking(make_bench("file", clock=clock), clock)
+    ticking.tick(ticking.scheduler(s="* * * * *"))
+    index = "CREATE UNIQUE INDEX tinyjobs_jobs_key ON tinyjobs_jobs (active_key) WHERE active_key IS NOT NULL"
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        connection.execute("DROP INDEX tinyjobs_jobs_key")
+
+    async def run() -> None:
+        task = asyncio.create_task(ticking.scheduler(s="* * * * *").run())
+        clock.advance(60)
+        await eventually(lambda: len(caplog.records) == 1 or clock.advance(1))
+        await eventually(lambda: len(caplog.records) == 3 or clock.advance(4))
+        with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+            connection.execute(index)
+        await eventually(lambda: ticking.jobs() or clock.advance(4))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
+    assert "ON CONFLICT" in caplog.text
+
+
+def test_what_no_pass_can_mend_ends_it(ticking):
+    store = Wrapped(ticking.bench.store)
+
+    def gone(*args: Any) -> None:
+        raise StoreReplacedError("another file stands there")
+
+    store.before["schedules"] = gone
+    with pytest.raises(StoreReplacedError):
+        asyncio.run(asyncio.wait_for(ticking.scheduler(store, s="* * * * *").run(), PATIENCE))
 
 
 def test_a_worker_fires_and_runs_them(make_bench):

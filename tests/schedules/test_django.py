@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import django
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.checks import run_checks
-from django.db import transaction
+from django.db import connections, transaction
 from django.tasks import task_backends
 from django.tasks.exceptions import InvalidTask
 
@@ -312,6 +313,7 @@ def test_the_same_from_async_code(project):
         result = await backend.arun_schedule("x")
         states = await backend.aschedules()
         await backend.adelete_schedule("x")
+        await sync_to_async(connections.close_all, thread_sensitive=True)()
         return result, states
 
     result, states = asyncio.run(steer())

@@ -384,6 +384,7 @@ def test_one_that_stopped_itself_goes_on_when_it_is_put_right(printing, clock, c
     call(printing, "save_schedule", "x", task="print", cron="* * * * *", args=[1])
     store = printing.engine.store.inline()
     finish(store.fire_schedule("x", expected=NINE + 60, next_run_at=NEVER, jobs=[], error="broken"))
+    assert call(printing, "pause_schedule", "x").error == "broken"  # it is paused already, and the reason stays
     clock.advance(600)
     put_right = call(printing, "save_schedule", "x", task="print", cron="* * * * *", args=[2])
     assert (put_right.error, put_right.next_run_at) == (None, NINE + 660)

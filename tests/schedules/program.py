@@ -1,0 +1,58 @@
+"""What the processes of the tests run: `python -m tests.schedules.program scheduler|worker …`.
+
+It says "up" once its signal handlers stand, and in the end, when it ends cleanly, what it did.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+from tests.schedules.speed import clock
+from tinyjobs.app.facade import TinyJobs
+from tinyjobs.cli.stopping import StopRequest, stop_by_signals
+from tinyjobs.runtime.driving import drive
+from tinyjobs.runtime.ownloop import run_to_end
+
+URL = os.environ["SCHEDULES_URL"]
+
+
+def make_app(settings: dict) -> TinyJobs:
+    entries = {f"s{number:05}": settings["entry"] for number in range(settings.get("count", 1))}
+    app = TinyJobs(URL, clock=clock(), schedules=entries)
+
+    @app.task(name="note")
+    async def note() -> None:
+        pass
+
+    return app
+
+
+def scheduler(settings: dict) -> None:
+    app = make_app(settings)
+    request = StopRequest()
+    running = app.scheduler(**settings.get("scheduler", {}))
+    with stop_by_signals(request, owns_process=True):
+        request.attach(running)
+        print("up", flush=True)
+        report = run_to_end(running.run())
+    print(json.dumps({"fired": report.fired, "skipped": report.skipped}), flush=True)
+
+
+def worker(settings: dict) -> None:
+    app = make_app(settings)
+    running = app.worker(**settings.get("worker", {}))
+    run = running.run
+
+    async def announced():
+        print("up", flush=True)
+        return await run()
+
+    running.run = announced  # type: ignore[method-assign]
+    report = drive(running)
+    asyncio.run(app.aclose())
+    print(json.dumps({"succeeded": report.succeeded}), flush=True)
+
+
+if __name__ == "__main__":
+    {"scheduler": scheduler, "worker": worker}[sys.argv[1]](json.loads(sys.argv[2]))
