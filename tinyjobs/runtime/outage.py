@@ -1,7 +1,7 @@
 """What workers say of a store that is out of reach: one line when that begins, and one when it is over.
 
 Several loops meet the same outage, each at its own moments, one of them on a thread of its own. The first to fail
-speaks for all of them, and so does the last that finds the store there again. Other kinds of trouble are told elsewhere.
+speaks for all of them, and so does the last that finds the store there again. Other trouble is told elsewhere.
 """
 
 import logging
@@ -41,7 +41,8 @@ class Outage:
 
     def over(self, *loops: str) -> bool:
         """Note that calls of these loops are answered. True: one of them had met the outage."""
-        if not self._is_told:
+        is_told = self._is_told
+        if not is_told:
             return False
         with self._lock:
             has_met = not self._failing.isdisjoint(loops)

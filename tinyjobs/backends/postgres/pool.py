@@ -350,11 +350,7 @@ def _go_on_trying(pool: "ConnectionPool[_SyncRaw]") -> None:
 def _is_open(pgconn: Any) -> bool:
     """Read what the server has sent already, without asking it: a connection it has closed is not used."""
     with suppress(psycopg.OperationalError):
-<<<<<<< Updated upstream
         # Not once: before the end of the connection comes the server's last word.
-=======
-        # The end comes behind the server's last words, so it takes more than one reading.
->>>>>>> Stashed changes
         while pgconn.status == pq.ConnStatus.OK and _is_readable(pgconn.socket):
             pgconn.consume_input()
             while pgconn.notifies() is not None:
@@ -382,16 +378,10 @@ class _OursOnly(logging.Filter):
     """Silences what psycopg's pools say of ours: the same is told once by whoever meets it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-<<<<<<< Updated upstream
-        return not any(str(argument).lstrip("'<").startswith(_NAME) for argument in record.args or ())
-=======
         return not any(
-            str(argument).lstrip("'").startswith(_NAME)
-            or f"'{_NAME}" in str(argument)
-            or type(argument).__module__ == __name__
+            str(argument).lstrip("'<").startswith(_NAME) or f"'{_NAME}" in str(argument)
             for argument in record.args or ()
         )
->>>>>>> Stashed changes
 
 
 logging.getLogger("psycopg.pool").addFilter(_OursOnly())
