@@ -4,7 +4,7 @@ How a store deletes is not known here, nor who sweeps when.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
 
 from tinyjobs.core.errors import ConfigurationError, refuse_unknown
@@ -16,13 +16,17 @@ DAY = 86_400.0
 BATCH = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Retention:
     """Seconds for which jobs of each final status are kept after their end; 0 keeps them for ever."""
 
     success: float = 7 * DAY
     cancelled: float = 7 * DAY
     failed: float = 30 * DAY
+
+    def __repr__(self) -> str:
+        # As it is written in settings.
+        return repr(asdict(self))
 
     @classmethod
     def parse(cls, value: object, source: str) -> "Retention":
