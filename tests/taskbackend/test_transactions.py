@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from django.db import connection, connections, transaction
 from django.tasks import default_task_backend
 from django.tasks.exceptions import TaskResultDoesNotExist
@@ -196,38 +197,49 @@ class TransactionTests(TransactionTestCase):
         self.assertFalse(second[0].existing)
         self.assertNotEqual(second[0].id, first.id)
 
+    @pytest.mark.postgres
     def test_bulks_with_the_same_keys_the_other_way_round_wait_for_each_other(self):
-        barrier, results, errors = threading.Barrier(2), [], []
+        held, errors = "m", []
+        keys = list("abcdefghijklmnopqrstuvwxyz")
 
-        def send(numbers):
+        def send(order):
             try:
-                for round_ in range(10):
-                    barrier.wait(PATIENCE)
-                    with transaction.atomic():
-                        sent = [tasks.add.using(key=f"{round_} {number}") for number in numbers]
-                        self.send_alike(sent)
-                results.append(True)
+                with transaction.atomic():
+                    shared = default_task_backend.shared
+                    # One bulk of jobs with a key each, which `enqueue_many` of one task cannot say.
+                    jobs = [Draft(shared, tasks.add.using(key=key)).one([1], {})[0] for key in order]
+                    finish(shared.store.enqueue_many(jobs))
             except Exception as error:
                 errors.append(error)
-                barrier.abort()
             finally:
                 connections.close_all()
 
-        numbers = list(range(40))
-        threads = [threading.Thread(target=send, args=[order]) for order in (numbers, numbers[::-1])]
-        for thread in threads:
-            thread.start()
+        threads = [threading.Thread(target=send, args=[order]) for order in (keys, keys[::-1])]
+        with self.assertRaises(Abandoned), transaction.atomic():
+            tasks.add.using(key=held).enqueue(0)
+            for thread in threads:
+                thread.start()
+            # Each has got as far as it can: had they gone through the keys in two orders, they had each half of them.
+            self.wait_for_waiting(2)
+            raise Abandoned
         for thread in threads:
             thread.join(PATIENCE)
 
-        self.assertEqual((errors, results), ([], [True, True]))
-        self.assertEqual(Job.objects.count(), 400)
+        self.assertEqual(errors, [])
+        self.assertEqual(sorted(Job.objects.values_list("dedup_key", flat=True)), keys)
 
-    def send_alike(self, sent):
-        """One bulk of jobs with a key each, which `enqueue_many` of one task cannot say."""
-        shared = default_task_backend.shared
-        jobs = [Draft(shared, task).one([1], {})[0] for task in sent]
-        finish(shared.store.enqueue_many(jobs))
+    def wait_for_waiting(self, count):
+        pause = threading.Event()
+        for _ in range(PATIENCE * 100):
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+                    " WHERE NOT granted AND datname = current_database()",
+                )
+                if cursor.fetchone() == (count,):
+                    return
+            pause.wait(0.01)
+        self.fail("nobody waits")
 
     def test_fifty_threads_with_one_key_make_one_job(self):
         barrier, results, errors = threading.Barrier(50), [], []
