@@ -14,6 +14,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -36,6 +37,11 @@ def write(*words: object) -> None:
         os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
+
+
+def rest(seconds: float) -> None:
+    """Sleep, also where the machine's clock is a false one, under which `time.sleep` fails."""
+    threading.Event().wait(seconds)
 
 
 def begin() -> str:
@@ -62,7 +68,7 @@ async def anote(number: int) -> None:
 @app.task(name="work")
 def work(number: int, seconds: float) -> None:
     job_id = begin()
-    time.sleep(seconds)
+    rest(seconds)
     end(job_id)
 
 
@@ -73,12 +79,22 @@ async def awork(number: int, seconds: float) -> None:
     end(job_id)
 
 
+@app.task(name="fails_once", retry_base=1.0)
+def fails_once() -> None:
+    """Its first attempt tells what this machine takes for the time, and fails."""
+    job = current_job()
+    begin()
+    write("clock", job.id, time.time())
+    if job.attempts == 1:
+        raise ValueError("the first time")
+
+
 @app.task(name="hold")
 def hold(path: str) -> None:
     """Runs until the file is there."""
     job_id = begin()
     while not os.path.exists(path):
-        time.sleep(STEP)
+        rest(STEP)
     end(job_id)
 
 
@@ -113,7 +129,7 @@ async def block(path: str) -> None:
     """Blocks the event loop."""
     job_id = begin()
     while not os.path.exists(path):
-        time.sleep(STEP)
+        rest(STEP)
     end(job_id)
 
 
@@ -126,7 +142,7 @@ async def elsewhere(path: str) -> None:
 
 def _wait(path: str) -> None:
     while not os.path.exists(path):
-        time.sleep(STEP)
+        rest(STEP)
 
 
 @app.task(name="suicide", max_attempts=3, retry_base=0.01)
@@ -140,7 +156,7 @@ def until_ended(count: int) -> None:
     """The long one: holds until the ledger tells of that many ends of others."""
     job_id = begin()
     while sum(line.startswith("end ") for line in LEDGER.read_text().splitlines()) < count:
-        time.sleep(0.02)
+        rest(0.02)
     end(job_id)
 
 
