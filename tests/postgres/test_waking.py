@@ -405,13 +405,74 @@ def test_a_listener_that_was_ended_costs_latency_and_comes_back(own_cluster, cap
             await eventually(lambda: len(starts) == 2)
             assert starts[1] - second < 0.1
             starts.clear()
-            told = [record for record in caplog.records if record.levelno >= logging.WARNING]
-            assert len(told) == round_
-            assert "the worker only polls for now" in told[-1].getMessage()
-            assert caplog.text.count("wake-ups arrive again") == round_
+            told = [record.getMessage() for record in caplog.records]
+            assert len(told) == round_ and all("wake-ups were interrupted and arrive again" in text for text in told), (
+                told
+            )
+
+    async def main():
+        worker = bench.worker(store=store, poll=0.5)
+        running = asyncio.create_task(worker.run())
+        await eventually(bench.store.can_wake)
+        caplog.clear()
+        await body(worker)
+        worker.stop()
+        await running
 
     with caplog.at_level(logging.INFO, "tinyjobs"):
-        run(with_idle_worker(bench, body, store=store, poll=0.5), bench.store)
+        run(main(), bench.store)
+
+
+def test_a_server_that_is_away_is_told_of_by_the_looks_and_not_by_the_listener_too(own_cluster, caplog):
+    bench = Bench(open_backend(own_cluster.url(), clock=SystemClock()), SystemClock())
+    ran = threading.Event()
+    bench.task("note", ran.set)
+
+    async def main():
+        worker = bench.worker(poll=0.2)
+        running = asyncio.create_task(worker.run())
+        await eventually(bench.store.can_wake)
+        caplog.clear()
+        await asyncio.to_thread(own_cluster.stop)
+        await eventually(lambda: "the store is out of reach" in caplog.text)
+        await asyncio.sleep(1.0)
+        await asyncio.to_thread(own_cluster.start)
+        await eventually(bench.store.can_wake)
+        await asyncio.to_thread(bench.put, "note")
+        assert await asyncio.to_thread(ran.wait, PATIENCE)
+        await eventually(lambda: "the store answers again" in caplog.text)
+        worker.stop()
+        await running
+
+    with caplog.at_level(logging.INFO, "tinyjobs"):
+        run(main(), bench.store)
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(told) == 2 and "is out of reach" in told[0] and "answers again" in told[1], told
+
+
+def test_a_listener_that_cannot_come_back_is_told_of_once(bench, by_proxy, caplog):
+    """The store answers, the listener alone does not: the worker says that it polls."""
+    ran = threading.Event()
+    bench.task("note", ran.set)
+
+    async def main():
+        worker = bench.worker(poll=0.2)
+        running = asyncio.create_task(worker.run())
+        await eventually(bench.store.can_wake)
+        by_proxy.refuse()
+        by_proxy.cut()
+        await eventually(lambda: "wake-ups do not arrive" in caplog.text)
+        await asyncio.to_thread(bench.put, "note")
+        assert await asyncio.to_thread(ran.wait, PATIENCE)
+        await asyncio.sleep(2.5)
+        by_proxy.accept()
+        await eventually(lambda: "wake-ups arrive again" in caplog.text)
+        worker.stop()
+        await running
+
+    with caplog.at_level(logging.INFO, "tinyjobs"):
+        run(main(), bench.store)
+    assert caplog.text.count("wake-ups do not arrive") == caplog.text.count("wake-ups arrive again") == 1
 
 
 def test_what_was_sent_while_nobody_listened_is_found_at_the_reopening(bench, other, postgres_cluster):

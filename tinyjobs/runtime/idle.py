@@ -20,8 +20,9 @@ logger = logging.getLogger("tinyjobs.worker")
 _FIRST_POLL = 0.005
 # How long one wait for the store's wake-ups lasts: a worker that has become busy stops listening after that long.
 _LISTEN = 1.0
-# A store that still answers this long after wake-ups were lost has lost nothing else.
-_DOUBT = 0.2
+# A store that still answers this long after wake-ups were lost has lost nothing else, and a connection that was lost
+# alone would be back by then.
+_DOUBT = 1.0
 # How much rarer looks are while wake-ups are known to arrive, and the seconds beyond which that adds nothing.
 _RARER = 4
 _RARE = 2.0
@@ -46,7 +47,7 @@ class Idler:
         self._is_signalled = False
         self._delay = _FIRST_POLL
         self._look_at: float | None = None
-        self._listening = Backoff()
+        self._listening = Backoff(ceiling=1.0)
         # Why wake-ups do not arrive, since when, and after how many outages; None where that is told, or they do.
         self._loss: tuple[Exception, float, int] | None = None
         self._is_loss_told = False
@@ -99,10 +100,9 @@ class Idler:
             except Exception as error:
                 await self._pause_after(error)
                 continue
-            if self._listening.succeeded():
-                self._tell_loss()
-                self._loss, self._is_loss_told = None, False
-                logger.info("wake-ups arrive again")
+            # One told of in this process says nothing of the others'.
+            if (not was_told or self._engine.store.can_wake()) and self._listening.succeeded():
+                self._tell_return()
             if was_told:
                 self._delay = _FIRST_POLL
                 self._signal()
@@ -112,7 +112,8 @@ class Idler:
         outage = self._engine.outage
         if not self._is_loss_told:
             before = -1 if outage.is_under_way else outage.count
-            self._loss = error, asyncio.get_running_loop().time(), before
+            since = self._loss[1] if self._loss and self._loss[2] == before else asyncio.get_running_loop().time()
+            self._loss = error, since, before
         if self._listening.failures == 0:
             # The next look may have been put off in the belief that it would be woken.
             self._signal()
@@ -124,6 +125,14 @@ class Idler:
             self._is_loss_told = True
             logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", self._loss[0])
             self._loss = None
+
+    def _tell_return(self) -> None:
+        """One line for a loss that is over before it was worth a warning, as that of a single connection."""
+        if self._is_loss_told:
+            logger.info("wake-ups arrive again")
+        elif self._loss is not None and self._loss[2] == self._engine.outage.count:
+            logger.info("wake-ups were interrupted and arrive again: %s", self._loss[0])
+        self._loss, self._is_loss_told = None, False
 
     def _signal(self) -> None:
         """End the wait under way with a look."""

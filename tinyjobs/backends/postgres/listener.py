@@ -74,8 +74,8 @@ class Listener:
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
         """Wait until the waiter is told of a job; False: it was not, in that time.
 
-        Raises `StoreError` once to each waiter when the connection was lost or could not be opened, also between its
-        waits, and to one that ends while it is still being opened again; the next wait opens it.
+        Raises `StoreError` to each waiter when the connection was lost or could not be opened, also between its waits,
+        and at the end of a wait in which it was not there. Waiting opens it again.
         """
         ends = self.loop.time() + seconds
         if waiter.version < 0:
@@ -84,12 +84,12 @@ class Listener:
             if waiter.is_nudged:
                 waiter.is_nudged = False
                 return True
-            if self._failure is not None and waiter.version != self._failures:
+            if waiter.version != self._failures:
                 waiter.version = self._failures
-                raise self._failure
+                raise self._failure or StoreUnavailableError(f"{self._source.where}: wake-ups were interrupted.")
             left = ends - self.loop.time()
             if left <= 0:
-                if self._failure is not None and self._raw is None and self._work is not None:
+                if self._failure is not None:
                     raise self._failure
                 return False
             self._attend()
@@ -130,6 +130,7 @@ class Listener:
         self.loop.add_reader(self._descriptor, self._read)
         for text in (*self._source.prelude, f'LISTEN "{channel}"'):
             await self._ask(raw, text)
+        self._failure = None
         # Whatever was told before this moment went unheard.
         for waiter in self._waiters.on(self.loop):
             waiter.nudge()
