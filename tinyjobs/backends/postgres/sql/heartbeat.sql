@@ -1,5 +1,11 @@
--- The rows were locked by the read before, so this waits for nobody.
-UPDATE {tables}_jobs AS job
+-- Rows that somebody else is writing are passed over: they end, or the next heartbeat renews them, and two who wait for
+-- each other's rows would wait for ever.
+UPDATE {tables}_jobs
 SET lease_expires_at = {part:now} + %s::float8
-FROM (SELECT o ->> 0 AS id, (o ->> 1)::int AS claim FROM json_array_elements(%s::json) AS held (o)) AS held
-WHERE job.id = held.id AND job.claims = held.claim AND job.lease_expires_at IS NOT NULL
+WHERE id = ANY (ARRAY(
+    SELECT job.id
+    FROM json_array_elements(%s::json) AS held (o)
+    JOIN {tables}_jobs AS job ON job.id = held.o ->> 0
+    WHERE job.claims = (held.o ->> 1)::int AND job.lease_expires_at IS NOT NULL
+    FOR NO KEY UPDATE OF job SKIP LOCKED
+))
