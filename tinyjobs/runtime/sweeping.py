@@ -15,7 +15,8 @@ SWEEP_INTERVAL = 3_600.0
 CHECK_INTERVAL = 300.0
 #: A sweep stops at so many jobs; the worker that got there begins another at once.
 MOST = 50_000
-# The longest rest after one write, in seconds.
+# The rest after one write, by how long that took: a sweep has time, and jobs have not. At most so many seconds.
+_REST = 3.0
 _LONGEST_REST = 0.25
 
 
@@ -98,8 +99,8 @@ class ResultSweeper:
 
 
 async def _rested[T](engine: Engine, write: Awaitable[T]) -> T:
-    """The answer, after a rest as long as the write took: whoever else wants to write comes in between."""
+    """The answer, after a rest: whoever else wants to write comes in between."""
     began = engine.clock.monotonic()
     answer = await write
-    await engine.clock.sleep(min(engine.clock.monotonic() - began, _LONGEST_REST))
+    await engine.clock.sleep(min(_REST * (engine.clock.monotonic() - began), _LONGEST_REST))
     return answer
