@@ -6,10 +6,12 @@ really happened, whatever the store says.
 
 import asyncio
 import concurrent.futures
+import ctypes
 import json
 import logging
 import multiprocessing
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -198,6 +200,36 @@ def worker(settings: dict) -> None:
     print(json.dumps({"succeeded": report.succeeded, "failed": report.failed, "forced": report.forced}), flush=True)
 
 
+def nursery(settings: dict) -> None:
+    """Keep that many workers alive, forked so that each is there in a moment; tells the number of each."""
+    alive: set[int] = set()
+    while True:
+        while len(alive) < settings["workers"]:
+            pid = os.fork()
+            if pid == 0:
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # not to outlive the nursery
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                worker(settings["settings"])
+                os._exit(0)
+            alive.add(pid)
+            print(pid, flush=True)
+        alive.discard(os.wait()[0])
+
+
+def canceller(settings: dict) -> None:
+    """Cancel, list and look at jobs at random, beside those who work on them."""
+    dice = random.Random(settings["seed"])
+    ends = time.monotonic() + settings["seconds"]
+    cancelled = 0
+    while time.monotonic() < ends:
+        jobs = app.list(status=dice.choice(["queued", "running"]), limit=50).jobs
+        for job in dice.sample(jobs, min(len(jobs), 3)):
+            cancelled += app.cancel(job.id)
+        app.stats()
+        time.sleep(0.02)
+    print(json.dumps({"cancelled": cancelled}), flush=True)
+
+
 def drainer(settings: dict) -> None:
     """Run what is due in this process, without a worker."""
     app.drain()
@@ -247,4 +279,5 @@ def writer(settings: dict) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    {"worker": worker, "drainer": drainer, "enqueuer": enqueuer, "writer": writer}[sys.argv[1]](json.loads(sys.argv[2]))
+    roles = (worker, nursery, drainer, enqueuer, canceller, writer)
+    {role.__name__: role for role in roles}[sys.argv[1]](json.loads(sys.argv[2]))

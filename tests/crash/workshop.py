@@ -51,6 +51,11 @@ class Process:
         assert self._popen.stdout.readline() == b"up\n", self.errors
         return self
 
+    def line(self) -> str:
+        """The next line it prints."""
+        assert self._popen.stdout is not None
+        return self._popen.stdout.readline().decode().strip()
+
     @property
     def errors(self) -> str:
         """What it wrote to its error stream so far."""
