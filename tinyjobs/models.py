@@ -141,6 +141,7 @@ class Schedule(models.Model):
         db_table = "tinyjobs_schedules"
         verbose_name = _("schedule")
         verbose_name_plural = _("schedules")
+        permissions: ClassVar = [("run_schedule", "Can run schedule")]
 
     def __str__(self) -> str:
         return self.name

@@ -1,6 +1,8 @@
 """Schedules in a Django project: declared with tasks and in the settings, kept as rows, steered by the task backend."""
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import django
@@ -19,7 +21,7 @@ from tinyjobs.core.errors import ConfigurationError, ScheduleNotFoundError, Unkn
 from tinyjobs.models import Job, Schedule
 from tinyjobs.runtime.scheduler import Scheduler
 from tinyjobs.taskbackend.shared import use_clock
-from tinyjobs.taskbackend.working import drain_here, open_worker
+from tinyjobs.taskbackend.working import drain_here, open_scheduler, open_worker
 
 APP = "tests.schedules.daily"
 CLOSE, GREET, POST = (f"{APP}.tasks.{name}" for name in ("close_day", "greet", "post"))
@@ -319,3 +321,44 @@ def test_the_same_from_async_code(project):
     result, states = asyncio.run(steer())
     assert ([state.name for state in states], result.args) == (["x"], [1])
     assert not Schedule.objects.exists()
+
+
+# --- a worker and a scheduler of the project ----------------------------------------------------------------------
+
+
+def until(condition):
+    ends = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["worker", "scheduler"])
+def test_both_fire_with_connections_of_their_own(project, kind):
+    """On the machine's clock, with a row that is due."""
+    use_clock(None)
+    backend = project()
+    made = backend.save_schedule("x", task=POST, cron="* * * * *", args=[5])
+    Schedule.objects.filter(name="x").update(next_run_at=made.next_run_at - 60)
+    opened = open_worker() if kind == "worker" else open_scheduler()
+    with opened as running, ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(lambda: asyncio.run(running.run()))
+        until(lambda: Job.objects.filter(scheduled_for=made.next_run_at - 60).exists())
+        if kind == "worker":
+            until(lambda: tasks.ran)
+        running.stop()
+        report = ended.result(20)
+    assert (report.succeeded if kind == "worker" else report.fired) >= 1
+
+
+def test_a_task_that_nobody_imported_yet_can_be_paused(project):
+    backend = project()
+    assert backend.pause_schedule(CLOSE).next_run_at == NEVER
+    assert Schedule.objects.get(name=CLOSE).source == "code"
+
+
+def test_a_row_that_cannot_be_read_is_not_resumed(project):
+    backend = project()
+    Schedule.objects.create(name="x", cron="?", timezone="UTC", next_run_at=NEVER, task=POST, source="data")
+    with pytest.raises(ConfigurationError, match=r"The schedule 'x' cannot be resumed: cron '\?' has 1 field"):
+        backend.resume_schedule("x")

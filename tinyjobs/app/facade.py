@@ -104,6 +104,8 @@ class TinyJobs(Steering, Scheduling, Purging):
             self._require("retention", "TinyJobs: retention: this store deletes no jobs. Leave it out.")
         self._producer = Producer(self._access, self._codecs, settings.clock, self._where)
         self._registry = TaskRegistry()
+        if settings.schedules:
+            self._require("schedules", "TinyJobs: schedules: this store keeps none. Leave it out.")
         self._timetable = AppTimetable(self._registry, self._producer, settings.schedules, settings.timezone)
         self._hooks = Hooks()
         self._roster = Roster()
@@ -145,6 +147,8 @@ class TinyJobs(Steering, Scheduling, Purging):
                 self._codecs.require(task.options.codec, f"{task.source}: codec")
             if task.options.result_ttl is not None:
                 self._require("result_ttl", f"{task.source}: result_ttl: this store drops no results.")
+            if schedule is not None:
+                self._require("schedules", f"{task.source}: cron: this store keeps no schedules.")
             self._registry.add(task)
             if schedule is not None:
                 self._timetable.add(schedule)

@@ -202,6 +202,7 @@ def _print_job(job: Job, arguments: object, result: object, now: float, console:
         ("finished", shown_time(job.finished_at)),
         ("worker", job.worker_id),
         ("lease until", shown_time(job.lease_expires_at)),
+        ("scheduled for", shown_time(job.scheduled_for)),
         ("last error", job.last_error),
     )
     for name, value in facts:

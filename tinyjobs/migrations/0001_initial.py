@@ -51,6 +51,7 @@ class Migration(migrations.Migration):
                         "verbose_name": "schedule",
                         "verbose_name_plural": "schedules",
                         "db_table": "tinyjobs_schedules",
+                        "permissions": [("run_schedule", "Can run schedule")],
                     },
                 ),
                 migrations.CreateModel(

@@ -9,8 +9,10 @@ that fires nothing is two reads. It knows what is declared through the timetable
 rows.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from tinyjobs.core.firing import MISFIRE_GRACE, Firing, Misfire, firing_due
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.job import Job, ScheduleMove, ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
+from tinyjobs.core.sight import out_of_sight
 from tinyjobs.core.storable import storable
 from tinyjobs.core.trouble import Backoff, is_final, log_failure
 from tinyjobs.runtime.engine import Engine
@@ -29,6 +32,7 @@ from tinyjobs.runtime.settings import WorkerSettings
 
 logger = logging.getLogger("tinyjobs.scheduler")
 
+_LOOP = "scheduler"
 _LONGEST_SLEEP = 30.0
 _SHORTEST_SLEEP = 0.001
 # Schedules in one transaction. A larger one would hold SQLite's write lock for longer than a worker should wait.
@@ -74,6 +78,7 @@ class Scheduler:
         self._read: dict[str, tuple[ScheduleState, Schedule]] = {}
         self._trouble = Backoff()
         self._told_at = -inf
+        self._is_ending = False
         self.fired = 0
         self.skipped = 0
 
@@ -83,16 +88,27 @@ class Scheduler:
             logger.error("a schedule cannot be fired: %s", problem)
         while True:
             try:
-                seconds = await self.tick()
+                seconds = await self._whole_tick()
             except Exception as error:
                 if is_final(error):
                     raise
                 seconds = self._failed(error)
             else:
-                if self._trouble.succeeded():
+                failures = self._trouble.succeeded()
+                if not self._engine.outage.over(_LOOP) and failures:
                     logger.info("schedules are fired again")
-                    self._told_at = -inf
             await self._engine.clock.sleep(seconds)
+
+    async def _whole_tick(self) -> float:
+        """A pass that is not cut off in the middle of a firing: what it has made would not be told of."""
+        tick = out_of_sight(asyncio.get_running_loop().create_task(self.tick()))
+        try:
+            return await asyncio.shield(tick)
+        except asyncio.CancelledError:
+            self._is_ending = True
+            with suppress(Exception):
+                await tick
+            raise
 
     async def tick(self) -> float:
         """Fire what is due; for how many seconds there is nothing more to do. 0: look again at once."""
@@ -180,6 +196,8 @@ class Scheduler:
         order = [*due[start:], *due[:start]]
         has_moved = False
         for place in range(0, len(order), _BATCH):
+            if self._is_ending:
+                break
             batch = order[place : place + _BATCH]
             moves = [(one, move) for one in batch if (move := await self._move(one, now)) is not None]
             if not moves:
@@ -282,7 +300,7 @@ class Scheduler:
     async def _stop(self, state: ScheduleState, error: Exception) -> None:
         """A row that cannot work stops itself, with the reason kept. What the code declares is only left alone."""
         reason = f"{type(error).__name__}: {error}" if not isinstance(error, ConfigurationError) else str(error)
-        self._engine.hooks.report("scheduler", error)
+        self._engine.hooks.report(_LOOP, error)
         if state.source != DATA:
             self._leave_alone(state.name, state.next_run_at)
             logger.error("the schedule %r cannot be fired: %s", state.name, reason, extra={"schedule": state.name})
@@ -321,10 +339,12 @@ class Scheduler:
 
     def _failed(self, error: Exception) -> float:
         """Tell of a failing pass, and again each minute it lasts, louder; how long to wait."""
-        self._engine.hooks.report("scheduler", error)
+        self._engine.hooks.report(_LOOP, error)
         now = self._engine.clock.monotonic()
+        is_outage = self._engine.outage.met(_LOOP, error)
         if self._trouble.failures == 0:
-            log_failure(logger, error, "schedules cannot be fired, trying again: %s")
+            if not is_outage:
+                log_failure(logger, error, "schedules cannot be fired, trying again: %s")
             self._told_at = now
         elif now - self._told_at >= _QUIET:
             logger.error("schedules still cannot be fired: %s", error)

@@ -82,7 +82,11 @@ async def resume(store: Backend, timetable: Timetable, name: str) -> ScheduleSta
         state = await find(store, timetable, name)
         if not is_paused(state):
             return state
-        next_run_at = parsed(state.cron).next_after(await store.present(), zone_of(state.timezone))
+        try:
+            cron, zone = parsed(state.cron), zone_of(state.timezone)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"The schedule {name!r} cannot be resumed: {error}") from error
+        next_run_at = cron.next_after(await store.present(), zone)
         if next_run_at >= NEVER or await _move(store, state, next_run_at):
             return await find(store, timetable, name)
     raise _contended(name)

@@ -12,6 +12,9 @@ from tinyjobs.runtime.identity import make_worker_id
 from tinyjobs.runtime.scheduler import Scheduler
 from tinyjobs.runtime.stop import Stop
 
+# How long the end waits for a firing that is under way, in seconds.
+_LAST_FIRING = 5.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerReport:
@@ -37,7 +40,7 @@ class StandaloneScheduler:
         self._wake()
 
     def force(self, answered: threading.Event | None = None) -> None:
-        """The same: a firing under way is in the store or it is not, so there is nothing to wait for."""
+        """The same: what is waited for is bounded as it is."""
         self.stop()
         if answered is not None:
             answered.set()
@@ -60,9 +63,12 @@ class StandaloneScheduler:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._ending = None
+            # A firing under way may end; a store that does not answer is not waited for.
+            self.engine.store.hurry(self.engine.clock.monotonic() + _LAST_FIRING)
             for task in tasks:
                 task.cancel()
             ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
+            self.engine.store.hurry(None)
             self._stop.clear()
         if isinstance(ended, Exception):
             raise ended

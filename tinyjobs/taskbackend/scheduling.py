@@ -5,16 +5,20 @@ Through Django's own connection, so a change is part of whatever transaction the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.tasks.backends.base import BaseTaskBackend
 
+from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job, ScheduleState
 from tinyjobs.runtime import schedules
 from tinyjobs.taskbackend.results import JobResult
 from tinyjobs.taskbackend.shared import Shared
+
+if TYPE_CHECKING:
+    from tinyjobs.taskbackend.timetable import DjangoTimetable
 
 
 class Scheduling(BaseTaskBackend):
@@ -68,7 +72,7 @@ class Scheduling(BaseTaskBackend):
             "overlap": overlap,
         }
         shared = self.shared
-        return finish(schedules.save(shared.store, shared.timetable, name, given, f"save_schedule({name!r:.300})"))
+        return finish(schedules.save(shared.store, self._timetable(name), name, given, f"save_schedule({name!r:.300})"))
 
     async def asave_schedule(self, name: str, **values: Any) -> ScheduleState:
         """See `save_schedule`."""
@@ -76,7 +80,7 @@ class Scheduling(BaseTaskBackend):
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule that is kept as data, or that no code declares any more. Its jobs stay."""
-        finish(schedules.delete(self.shared.store, self.shared.timetable, name))
+        finish(schedules.delete(self.shared.store, self._timetable(name), name))
 
     async def adelete_schedule(self, name: str) -> None:
         """See `delete_schedule`."""
@@ -84,7 +88,7 @@ class Scheduling(BaseTaskBackend):
 
     def pause_schedule(self, name: str) -> ScheduleState:
         """Have a schedule fire no more until it is resumed, whoever restarts meanwhile."""
-        return finish(schedules.pause(self.shared.store, self.shared.timetable, name))
+        return finish(schedules.pause(self.shared.store, self._timetable(name), name))
 
     async def apause_schedule(self, name: str) -> ScheduleState:
         """See `pause_schedule`."""
@@ -92,7 +96,7 @@ class Scheduling(BaseTaskBackend):
 
     def resume_schedule(self, name: str) -> ScheduleState:
         """Have a paused schedule fire again, from its next time on."""
-        return finish(schedules.resume(self.shared.store, self.shared.timetable, name))
+        return finish(schedules.resume(self.shared.store, self._timetable(name), name))
 
     async def aresume_schedule(self, name: str) -> ScheduleState:
         """See `resume_schedule`."""
@@ -101,10 +105,18 @@ class Scheduling(BaseTaskBackend):
     def run_schedule(self, name: str) -> JobResult:
         """Make a job of the schedule now; its own next time stays. Without overlap an active job is the answer."""
         shared = self.shared
-        schedule = finish(schedules.read(shared.store, shared.timetable, shared.codecs, name))
+        schedule = finish(schedules.read(shared.store, self._timetable(name), shared.codecs, name))
         job, result = shared.timetable.draft(schedule)
         return self._send(replace(job, key=schedule.key or job.key), result)
 
     async def arun_schedule(self, name: str) -> JobResult:
         """See `run_schedule`."""
         return await sync_to_async(self.run_schedule, thread_sensitive=True)(name)
+
+    def _timetable(self, name: object) -> "DjangoTimetable":
+        """What is declared, also by a task of that name whose module nobody has imported here."""
+        if not isinstance(name, str):
+            raise ConfigurationError(f"A schedule goes by its name, not by {name!r:.100}.")
+        if "." in name:
+            self.shared.catalogue.find(name)
+        return self.shared.timetable

@@ -112,6 +112,8 @@ class DjangoTimetable:
 
     def _problem(self, schedule: Schedule) -> str | None:
         try:
+            if not self._shared.home.capabilities.schedules:
+                return f"{schedule.source}: {self._shared.settings.where} keeps no schedules."
             self.job(schedule)
         except (TinyJobsError, TypeError) as error:
             told = str(error)
