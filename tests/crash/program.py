@@ -91,6 +91,13 @@ def fails_once() -> None:
         raise ValueError("the first time")
 
 
+@app.task(name="cancels")
+def cancels(job_id: str) -> bool:
+    """A call of the application's own to the store."""
+    begin()
+    return app.cancel(job_id)
+
+
 @app.task(name="hold")
 def hold(path: str) -> None:
     """Runs until the file is there."""
