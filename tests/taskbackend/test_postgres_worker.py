@@ -36,13 +36,12 @@ def end_sessions(project):
 @pytest.mark.parametrize(
     "database",
     [
-        {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False},
-        {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True},
-        {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False},
-        {"OPTIONS": POOL, "CONN_HEALTH_CHECKS": False},
-        {"OPTIONS": POOL, "CONN_HEALTH_CHECKS": True},
+        pytest.param({"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False}, id="kept"),
+        pytest.param({"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}, id="kept-checked", marks=pytest.mark.slow),
+        pytest.param({"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False}, id="closed", marks=pytest.mark.slow),
+        pytest.param({"OPTIONS": POOL, "CONN_HEALTH_CHECKS": False}, id="pool", marks=pytest.mark.slow),
+        pytest.param({"OPTIONS": POOL, "CONN_HEALTH_CHECKS": True}, id="pool-checked", marks=pytest.mark.slow),
     ],
-    ids=["kept", "kept-checked", "closed", "pool", "pool-checked"],
 )
 def test_connections_that_the_server_ends(make_project, database):
     project = make_project(database=database)
