@@ -12,6 +12,9 @@ import time
 import pytest
 
 from tests.sqlite.stores import make_job, make_store, request
+from tinyjobs.backends.registry import open_backend
+from tinyjobs.backends.sql import purge
+from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ScheduleState
 from tinyjobs.core.status import JobStatus
@@ -95,6 +98,47 @@ def test_what_was_deleted_before_an_end_stays_so(old_file, number):
     with purge("--json") as process:
         assert json.loads(process.stdout.read())["deleted"]["success"] == left
     finish(store.close())
+
+
+class Between:
+    """A connection on which somebody else comes in between a look and the write that follows it."""
+
+    def __init__(self, connection, come_in):
+        self._connection = connection
+        self._come_in = come_in
+
+    async def fetch(self, statement, parameters=()):
+        rows = await self._connection.fetch(statement, parameters)
+        if statement.name == "sweep_recent":
+            self._come_in()
+        return rows
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_of_two_who_looked_at_the_same_moment_one_sweeps(kind, tmp_path, request):
+    url = f"sqlite:///{tmp_path}/jobs.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    clock, answers = FrozenClock(), []
+    stores = [open_backend(url, clock=clock) for _ in range(2)]
+    first, second = (store.inline() for store in stores)
+    finish(first.setup())
+    finish(second.setup())
+
+    def looks(store, come_in):
+        async def verb(connection):
+            return await purge.claim_sweep(store.dialect, Between(connection, come_in), 3_600.0, store.time)
+
+        return finish(store._runner.run(verb, write=True))
+
+    for _ in range(2):
+        clock.advance(3_600.0)
+        late = looks(first, lambda: answers.append(finish(second.claim_sweep(3_600.0))))
+        assert (answers, late) == ([True], False)
+        answers.clear()
+    finish(first.close())
+    finish(second.close())
 
 
 def test_jobs_that_others_need_stay(tmp_path):

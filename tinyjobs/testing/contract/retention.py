@@ -42,6 +42,10 @@ class Retention(ContractCase):
             self.assertEqual(await self.store.purge(status, DAY), 1)
             self.assertEqual(await self._are_there(old), [False])
             self.assertEqual(await self.store.executions(old.id), [])
+            # Its history is gone with it: another job of the same id has none.
+            again = await self.put(id=old.id)
+            self.assertEqual(await self.store.executions(again.id), [])
+            await self.store.cancel(again.id)
             for (other,) in others:
                 self.assertEqual(await self._are_there(other), [True])
             self.clock.advance(DAY)
