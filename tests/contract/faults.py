@@ -361,6 +361,41 @@ class CountsNoSkips(Faulty):
         return fired
 
 
+class ForgetsExpiries(Faulty):
+    found_by = ("test_an_expiry_is_kept", "test_a_claim_after_the_expiry", "test_an_expired_job_holds_no_key")
+
+    async def enqueue_many(self, jobs: Sequence[Job]) -> list[Job]:
+        kept: list[Job] = await super().enqueue_many([replace(job, expires_at=None) for job in jobs])
+        return kept
+
+
+class ForgetsThatItWasHandedBack(Faulty):
+    found_by = ("test_a_job_that_was_handed_back",)
+
+    def _apply(self, outcome: Outcome) -> bool:
+        applied: bool = super()._apply(replace(outcome, hand_backs=0))
+        return applied
+
+
+class KeepsTheExpiryOfARetriedJob(Faulty):
+    found_by = ("test_retrying_an_expired_job",)
+
+    async def requeue(self, job_id: str) -> bool:
+        before = self.data.jobs.get(job_id)
+        requeued: bool = await super().requeue(job_id)
+        if requeued:
+            self._change(job_id, expires_at=before.expires_at)
+        return requeued
+
+
+class SaysWhenAnExpiredJobStarted(Faulty):
+    found_by = ("test_a_claim_after_the_expiry",)
+
+    def _apply(self, outcome: Outcome) -> bool:
+        applied: bool = super()._apply(replace(outcome, started_at=self.clock.now()))
+        return applied
+
+
 class ListsPayloads(Faulty):
     found_by = ("test_large_columns_stay_in_the_store",)
 

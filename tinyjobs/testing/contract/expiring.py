@@ -46,6 +46,7 @@ class Expiring(ContractCase):
         self.assertTrue((await self.put(key="receipt:1")).existing)
         self.clock.advance(2.0)
         taken = await self.one(self.take())
+        self.assertTrue(has_expired(taken))
         await self.record(expired(taken, self.clock.now()))
         self.assertFalse((await self.put(key="receipt:1")).existing)
 
