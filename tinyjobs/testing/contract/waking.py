@@ -34,6 +34,22 @@ class Waking(ContractCase):
                 await asyncio.wait([waiting], timeout=0.01)
             self.assertTrue(waiting.result())
 
+    async def test_a_wait_for_some_queues_ends_with_a_job_of_one_of_them(self) -> None:
+        """And with a nudge that names no queue. One for others alone may end it as well: it is a hint."""
+        await self._needs_waiting()
+        sending: list[Callable[[], Awaitable[object]]] = [
+            lambda: self.put(queue="mine"),
+            lambda: asyncio.to_thread(self._made.nudge, ["other", "mine"]),
+            lambda: asyncio.to_thread(self._made.nudge),
+        ]
+        for send in sending:
+            waiting = asyncio.create_task(self._made.wait_for_jobs(600, ["mine", "a third"]))
+            while not waiting.done():
+                await send()
+                await asyncio.wait([waiting], timeout=0.01)
+            self.assertTrue(waiting.result())
+        self.assertIsInstance(self._made.can_wake(), bool)
+
     async def test_a_nudge_without_anybody(self) -> None:
         """Is no error, from any thread, and neither is hurrying a store that waits for nothing."""
         self.store.nudge()
