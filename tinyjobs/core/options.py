@@ -18,6 +18,7 @@ PRIORITY_RANGE = (-(2**31), 2**31 - 1)
 MAX_ATTEMPTS = 2**31 - 1
 # The last instant of the year 9998: every zone can show it as a datetime.
 LAST_INSTANT = 253_370_764_799.0
+LONGEST_EXPIRY = 1_000 * 365.25 * 86_400
 NAME_LIMIT = 255
 KEY_LIMIT = 1024
 
@@ -229,7 +230,7 @@ def _usual_expiry(value: object, source: str) -> float | None:
             f"{source}: {value!r} is one instant, and a task has many jobs. Give the seconds from the enqueue on, or "
             f"the instant with each enqueue."
         )
-    return _seconds_or_none(value, source)
+    return None if value is None else _expiry(value, source).seconds
 
 
 def _expiry(value: object, source: str) -> Expiry:
@@ -238,8 +239,8 @@ def _expiry(value: object, source: str) -> Expiry:
     if isinstance(value, datetime):
         return Expiry(at=check_run_at(value, source))
     seconds = _seconds(value, source)
-    if seconds > LAST_INSTANT:
-        raise ConfigurationError(f"{source}: that is later than the year 9998, which no store keeps.")
+    if seconds > LONGEST_EXPIRY:
+        raise ConfigurationError(f"{source}: {shown(value)} is more than a thousand years. Leave it out for ever.")
     return Expiry(seconds=seconds)
 
 
