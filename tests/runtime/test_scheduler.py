@@ -219,6 +219,16 @@ def test_a_restart_that_changes_nothing_writes_nothing(ticking):
     assert store.calls == ["present", "schedules"]
 
 
+def test_what_is_declared_after_the_start_is_registered_too(ticking):
+    """Also over what the store has of it from before."""
+    ticking.tick(ticking.scheduler(early="0 8 * * *", late="0 8 * * *"))
+    scheduler = ticking.scheduler(early="0 8 * * *")
+    ticking.tick(scheduler)
+    scheduler._timetable.entries |= Table(ticking.bench, {"late": {"cron": "0 7 * * *"}}).entries
+    ticking.tick(scheduler)
+    assert (ticking.next("early"), ticking.next("late")) == ("02 08:00", "02 07:00")
+
+
 def test_what_was_deleted_while_it_runs_is_registered_again(ticking):
     scheduler = ticking.scheduler(s="0 8 * * *")
     ticking.tick(scheduler)
@@ -278,6 +288,17 @@ def test_a_long_outage_is_worked_off_a_hundred_at_a_time(ticking):
     times = [job.scheduled_for for job in ticking.jobs()]
     assert times == [NINE + 60 * minute for minute in range(1, 251)]
     assert [job.run_at for job in ticking.jobs()] == times
+
+
+def test_many_long_outages_are_not_worked_off_in_one_transaction(ticking):
+    entries = {f"s{number}": {"cron": "* * * * *", "misfire": "run_all", "overlap": True} for number in range(7)}
+    ticking.tick(ticking.scheduler(**entries))
+    ticking.clock.advance(100 * 60)
+    sizes: list[int] = []
+    store = Wrapped(ticking.bench.store)
+    store.before["fire_schedules"] = lambda moves: sizes.append(sum(len(move.jobs) for move in moves))
+    ticking.tick(ticking.scheduler(store, **entries))
+    assert sizes == [200, 200, 200, 100]
 
 
 def test_within_the_grace_a_firing_is_on_time(ticking, caplog):

@@ -11,37 +11,37 @@ rows.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Any, NamedTuple
 
-from tinyjobs.core.cron import NEVER, zone_of
-from tinyjobs.core.errors import ConfigurationError, DataRefusedError, UnknownTaskError
+from tinyjobs.core.cron import zone_of
+from tinyjobs.core.errors import ConfigurationError, DataRefusedError
 from tinyjobs.core.firing import MISFIRE_GRACE, Firing, Misfire, firing_due
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.job import Job, ScheduleMove, ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
 from tinyjobs.core.sight import out_of_sight
-from tinyjobs.core.storable import storable
 from tinyjobs.core.trouble import Backoff, is_final, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.schedules import is_paused, new_state
 from tinyjobs.runtime.settings import WorkerSettings
+from tinyjobs.runtime.unfireable import Unfireable
 
 logger = logging.getLogger("tinyjobs.scheduler")
 
 _LOOP = "scheduler"
 _LONGEST_SLEEP = 30.0
 _SHORTEST_SLEEP = 0.001
-# Schedules in one transaction. A larger one would hold SQLite's write lock for longer than a worker should wait.
+# Jobs in one transaction, or schedules that get none. A larger one would hold SQLite's write lock for longer than a
+# worker should wait.
 _BATCH = 200
 # After so many rows the loop is given a turn: others live on it.
 _STRIDE = 200
-# How long a schedule that failed here is left alone, and how often trouble that lasts is told of again.
+# How often trouble that lasts is told of again.
 _QUIET = 60.0
-_LONGEST_ERROR = 2_000
 
 
 class _Due(NamedTuple):
@@ -50,15 +50,6 @@ class _Due(NamedTuple):
     schedule: Schedule
     state: ScheduleState
     firing: Firing
-
-
-@dataclass(slots=True)
-class _Stuck:
-    """A schedule that this process cannot fire: where it stood then, and until when it is left alone."""
-
-    expected: float
-    since: float
-    until: float
 
 
 class Scheduler:
@@ -71,9 +62,10 @@ class Scheduler:
         # Whatever is made or moved elsewhere is seen well within the grace.
         self._longest_sleep = min(_LONGEST_SLEEP, max(grace / 2, 1.0))
         self._ids = IdSource()
-        self._has_registered = False
+        # What has been held against the store, by name: from then on others may change it.
+        self._registered_names: set[str] = set()
         self._declared: Mapping[str, Schedule] = {}
-        self._stuck: dict[str, _Stuck] = {}
+        self._unfireable = Unfireable(engine, _LOOP, grace)
         # Rows that were read, as they were, with what they say.
         self._read: dict[str, tuple[ScheduleState, Schedule]] = {}
         self._trouble = Backoff()
@@ -118,6 +110,7 @@ class Scheduler:
         now = await store.present()
         self._declared = self._timetable.declared()
         states = await self._registered(await store.schedules(), now)
+        self._forget_all_but(states)
         due: list[_Due] = []
         soonest = inf
         for place, state in enumerate(states):
@@ -128,7 +121,7 @@ class Scheduler:
             firing = self._firing(schedule, state, now)
             if firing is None:
                 soonest = min(soonest, state.next_run_at)
-            elif not self._is_stuck(state):
+            elif not self._unfireable.is_left_alone(state):
                 due.append(_Due(schedule, state, firing))
         if due and await self._fire(due, now):
             return 0.0
@@ -137,13 +130,13 @@ class Scheduler:
     # --- what there is to fire ----------------------------------------------------------------------------------
 
     async def _registered(self, states: list[ScheduleState], now: float) -> list[ScheduleState]:
-        """Register what is declared, at the first pass where it differs from what is stored, later where it is gone."""
+        """Register what is declared: when it is first seen, if it differs from what is stored, later if it is gone."""
         stored = {state.name: state for state in states}
         changed = []
         for place, (name, schedule) in enumerate(self._declared.items()):
             await self._give_way(place)
             known = stored.get(name)
-            if known is not None and (self._has_registered and known.source != DATA):
+            if known is not None and name in self._registered_names and known.source != DATA:
                 continue
             state = new_state(self._timetable, schedule, now)
             if known is not None and known.source == DATA:
@@ -157,8 +150,14 @@ class Scheduler:
         if changed:
             await self._engine.store.register_schedules(changed)
             states = await self._engine.store.schedules()
-        self._has_registered = True
+        self._registered_names.update(self._declared)
         return states
+
+    def _forget_all_but(self, states: Sequence[ScheduleState]) -> None:
+        if max(len(self._read), len(self._unfireable)) > len(states):
+            names = {state.name for state in states}
+            self._read = {name: kept for name, kept in self._read.items() if name in names}
+            self._unfireable.keep(names)
 
     async def _readable(self, state: ScheduleState) -> Schedule | None:
         """The schedule that a row stands for; None: it is not to be fired from here."""
@@ -173,7 +172,7 @@ class Scheduler:
             try:
                 kept = self._read[state.name] = row, Schedule.read(state, self._engine.codecs)
             except Exception as error:
-                await self._stop(state, error)
+                await self._unfireable.note(state, state.task, error)
                 return None
         return kept[1]
 
@@ -193,12 +192,10 @@ class Scheduler:
         Where most of a batch was somebody else's, the rest is looked at anew. False: nothing could be done at all.
         """
         start = self._engine.random.randrange(len(due)) if len(due) > _BATCH else 0
-        order = [*due[start:], *due[:start]]
         has_moved = False
-        for place in range(0, len(order), _BATCH):
+        for batch in _batches([*due[start:], *due[:start]]):
             if self._is_ending:
                 break
-            batch = order[place : place + _BATCH]
             moves = [(one, move) for one in batch if (move := await self._move(one, now)) is not None]
             if not moves:
                 continue
@@ -216,11 +213,8 @@ class Scheduler:
         state, firing = due.state, due.firing
         try:
             jobs = self._jobs(due.schedule, firing.instants, now)
-        except UnknownTaskError as error:
-            await self._wait_for_its_task(due, error)
-            return None
         except Exception as error:
-            await self._stop(state, error)
+            await self._unfireable.note(state, due.schedule.task, error)
             return None
         return ScheduleMove(name=state.name, expected=state.next_run_at, next_run_at=firing.next_run_at, jobs=jobs)
 
@@ -254,7 +248,7 @@ class Scheduler:
                 fired += await store.fire_schedules([move])
             except DataRefusedError as error:
                 fired.append(None)
-                await self._stop(due.state, error)
+                await self._unfireable.note(due.state, due.schedule.task, error)
         return fired
 
     def _note(self, due: _Due, jobs: Sequence[Job]) -> None:
@@ -274,64 +268,6 @@ class Scheduler:
             )
         elif not due.firing.instants:
             logger.info("the schedule %r stood too late, as after a clock that stepped back, and was moved", name)
-
-    # --- what cannot be fired -----------------------------------------------------------------------------------
-
-    async def _wait_for_its_task(self, due: _Due, error: Exception) -> None:
-        """Leave it to a scheduler that knows the task, as during a deploy; one that nobody fires stops itself."""
-        state = due.state
-        before = self._stuck.get(state.name)
-        now = self._engine.clock.monotonic()
-        if before is None or before.expected != state.next_run_at:
-            self._leave_alone(state.name, state.next_run_at)
-            logger.error(
-                "the schedule %r is due, and this process has no task %r: it is left to others, and stops itself if "
-                "nobody has fired it in %g s",
-                state.name,
-                due.schedule.task,
-                max(self._grace, _QUIET),
-                extra={"schedule": state.name, "task": due.schedule.task},
-            )
-        elif now - before.since < max(self._grace, _QUIET):
-            before.until = now + min(self._grace, _QUIET)
-        else:
-            await self._stop(state, error)
-
-    async def _stop(self, state: ScheduleState, error: Exception) -> None:
-        """A row that cannot work stops itself, with the reason kept. What the code declares is only left alone."""
-        reason = f"{type(error).__name__}: {error}" if not isinstance(error, ConfigurationError) else str(error)
-        self._engine.hooks.report(_LOOP, error)
-        if state.source != DATA:
-            self._leave_alone(state.name, state.next_run_at)
-            logger.error("the schedule %r cannot be fired: %s", state.name, reason, extra={"schedule": state.name})
-            return
-        stopped = await self._engine.store.fire_schedule(
-            state.name,
-            expected=state.next_run_at,
-            next_run_at=NEVER,
-            jobs=[],
-            error=storable(reason, _LONGEST_ERROR),
-        )
-        if stopped is not None:
-            logger.error(
-                "the schedule %r cannot work and has stopped itself: %s",
-                state.name,
-                reason,
-                extra={"schedule": state.name},
-            )
-
-    def _leave_alone(self, name: str, expected: float) -> None:
-        now = self._engine.clock.monotonic()
-        self._stuck[name] = _Stuck(expected, now, now + min(self._grace, _QUIET))
-
-    def _is_stuck(self, state: ScheduleState) -> bool:
-        stuck = self._stuck.get(state.name)
-        if stuck is None:
-            return False
-        if stuck.expected != state.next_run_at:
-            del self._stuck[state.name]
-            return False
-        return self._engine.clock.monotonic() < stuck.until
 
     async def _give_way(self, place: int) -> None:
         if place % _STRIDE == _STRIDE - 1:
@@ -358,6 +294,20 @@ def loops_of_scheduler(engine: Engine, settings: WorkerSettings) -> list[Callabl
     if timetable is None or not settings.fires_schedules or not engine.store.capabilities.schedules:
         return []
     return [Scheduler(engine, timetable, settings.misfire_grace).run]
+
+
+def _batches(due: Sequence[_Due]) -> Iterator[list[_Due]]:
+    """As many as go into one transaction. After an outage one schedule may ask for many jobs."""
+    batch: list[_Due] = []
+    size = 0
+    for one in due:
+        batch.append(one)
+        size += max(len(one.firing.instants), 1)
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _is_same(stored: ScheduleState, declared: ScheduleState) -> bool:
