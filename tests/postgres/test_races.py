@@ -1,7 +1,10 @@
 """Two at one row: what a store answers while somebody else holds what it wants to change."""
 
+import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,7 +14,7 @@ from tinyjobs.backends.postgres.backend import PostgresBackend
 from tinyjobs.backends.registry import open_backend
 from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.inline import finish
-from tinyjobs.core.job import ClaimRequest, Held, Job
+from tinyjobs.core.job import ClaimRequest, Held, Job, Room
 
 pytestmark = pytest.mark.postgres
 
@@ -29,7 +32,7 @@ def store(postgres_url: str) -> Iterator[Backend]:
 
 
 @pytest.fixture
-def other(postgres_url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+def other(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection of somebody else's, in a transaction; what waits for it is cut off by a second of patience."""
     with psycopg.connect(postgres_url) as connection:
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = '20s'")
@@ -37,20 +40,21 @@ def other(postgres_url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]
         connection.rollback()
 
 
+def job(name: str, *, queue: str = "default", priority: int = 0, task: str = "task", run_at: float = 1.0) -> Job:
+    """A job that is due."""
+    return Job(id=name, task=task, queue=queue, priority=priority, payload=b"[]", run_at=run_at, created_at=1.0)
+
+
 def running(store: Backend, number: int) -> list[Held]:
     """So many jobs, claimed."""
-    jobs = [
-        Job(id=f"job-{place}", task="task", queue="default", payload=b"[]", run_at=1.0, created_at=1.0)
-        for place in range(number)
-    ]
-    finish(store.enqueue_many(jobs))
+    finish(store.enqueue_many([job(f"job-{place}") for place in range(number)]))
     claimed = finish(store.claim(ClaimRequest(worker_id="worker", limit=number, lease=LEASE)))
     assert len(claimed.jobs) == number
-    return [Held(job.id, job.claims) for job in claimed.jobs]
+    return [Held(entry.id, entry.claims) for entry in claimed.jobs]
 
 
-def leases(other: psycopg.Connection[tuple[object, ...]]) -> dict[object, object]:
-    return dict(other.execute("SELECT id, lease_expires_at FROM tinyjobs_jobs").fetchall())  # type: ignore[arg-type]
+def leases(other: psycopg.Connection[Any]) -> dict[str, float]:
+    return dict(other.execute("SELECT id, lease_expires_at FROM tinyjobs_jobs").fetchall())
 
 
 def run_all(calls: Sequence[Callable[[], None]]) -> None:
@@ -107,3 +111,56 @@ def test_two_heartbeats_of_one_worker_do_not_take_each_others_claims_for_lost(st
     run_all([lambda: beat(held), lambda: beat(held[::-1])])
     assert short == []
     assert "deadlock" not in caplog.text
+
+
+@pytest.mark.parametrize("queues", [(), ("crowded", "quiet")], ids=["all queues", "two queues"])
+@pytest.mark.parametrize("room", [None, Room(tasks=frozenset({"rare"}), free=1, ahead=64)], ids=["claim", "room"])
+def test_a_locked_job_holds_up_no_other_queue(store, other, queues, room):
+    """As a cancel does in a transaction that goes on for a while."""
+    locked = [job(f"a-{place}", queue="crowded", priority=9) for place in range(3)]
+    free = [job("b-0", queue="quiet", priority=5), job("b-1", queue="quiet"), job("c-0", queue="crowded", priority=2)]
+    finish(store.enqueue_many([*locked, *free]))
+    other.execute("SELECT FROM tinyjobs_jobs WHERE priority = 9 FOR UPDATE")
+    request = ClaimRequest(worker_id="worker", limit=2, lease=LEASE, queues=queues, room=room)
+    assert [taken.id for taken in finish(store.claim(request)).jobs] == ["b-0", "c-0"]
+    assert [taken.id for taken in finish(store.claim(request)).jobs] == ["b-1"]
+    other.rollback()
+    assert [taken.id for taken in finish(store.claim(request)).jobs] == ["a-0", "a-1"]
+
+
+@pytest.mark.parametrize("queues", [(), ("a", "b", "c")], ids=["all queues", "three queues"])
+@pytest.mark.parametrize("bounded", [False, True], ids=["claim", "room"])
+def test_two_workers_take_each_job_once_whatever_its_queue_and_priority(store, queues, bounded):
+    chance = random.Random(7)
+    room = Room(tasks=frozenset({"rare"}), free=2, ahead=64) if bounded else None
+    for number in range(10):
+        jobs = [
+            job(
+                f"{number}-{place:03}",
+                queue=chance.choice("aaaabc"),
+                priority=chance.choice((0, 0, 0, 9)),
+                task=chance.choice(("task", "rare")),
+                run_at=1.0 + place,
+            )
+            for place in range(120)
+        ]
+        finish(store.enqueue_many(jobs))
+        place_of = {
+            entry.id: place for place, entry in enumerate(sorted(jobs, key=lambda entry: (-entry.priority, entry.id)))
+        }
+        taken: list[str] = []
+
+        def work(
+            limit: int, name: str, taken: list[str] = taken, place_of: dict[str, int] = place_of, left: int = len(jobs)
+        ) -> None:
+            request = ClaimRequest(worker_id=name, limit=limit, lease=LEASE, queues=queues, room=room)
+            deadline = time.monotonic() + 30
+            while len(taken) < left and time.monotonic() < deadline:
+                found = finish(store.claim(request)).jobs
+                assert len(found) <= limit
+                assert room is None or sum(entry.task == "rare" for entry in found) <= room.free
+                assert [place_of[entry.id] for entry in found] == sorted(place_of[entry.id] for entry in found)
+                taken.extend(entry.id for entry in found)
+
+        run_all([lambda work=work: work(7, "one"), lambda work=work: work(3, "two")])
+        assert sorted(taken) == sorted(place_of)

@@ -1,19 +1,11 @@
 -- The same for a worker with little room for one kind of task: of the tasks in the room at most as many are taken as
 -- there is room for. Where these crowd the heads, the claim looks a bounded way past them for others.
-{part:served},
-{part:line_up},
+{part:ours},
 room AS MATERIALIZED (
     SELECT ARRAY(SELECT json_array_elements_text(%s::json)) AS tasks, %s::int AS ahead, %s::int AS free
 ),
 locked AS MATERIALIZED (
-    SELECT line.id, line.priority, line.ready_at, line.task = ANY (room.tasks) AS bounded
-    FROM room, share CROSS JOIN LATERAL (
-        SELECT id, priority, ready_at, task FROM {tables}_jobs
-        WHERE queue = share.queue AND ready_at IS NOT NULL
-        ORDER BY priority DESC, ready_at, id
-        LIMIT share.most
-        FOR UPDATE SKIP LOCKED
-    ) AS line
+    SELECT ours.id, ours.priority, ours.ready_at, ours.task = ANY (room.tasks) AS bounded FROM room, ours
 ),
 fitting AS MATERIALIZED (
     SELECT id FROM locked WHERE NOT bounded
