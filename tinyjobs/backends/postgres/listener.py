@@ -115,7 +115,7 @@ class Listener:
     async def _do(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await work()
-        except (StoreError, psycopg.Error, OSError) as error:
+        except Exception as error:
             self._lose(error)
         finally:
             self._work = None
