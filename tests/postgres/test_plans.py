@@ -80,7 +80,7 @@ MEANT: dict[str, tuple[list[Any], set[str]]] = {
     "list_waiting": (PAGE, {KEY, WAITING}),
     "list_queued": (PAGE, {KEY, READY, DUE}),
     "unstarted": ([LATE, 500], {LAPSE}),
-    "unstarted_end": ([None, "Expired", json.dumps([ID])], {KEY}),
+    "unstarted_end": ([None, "Expired", json.dumps([ID]), None], {KEY}),
     "purge_pick": (["success", LATE, 500], {ENDED, WAITING}),
     "purge_count": (
         [
@@ -130,7 +130,7 @@ def test_every_statement_on_jobs_has_its_meant_indexes(examined: dict[str, Exami
     statements = examined["small"].statements
     on_jobs = {name for name in statements.names() if "tinyjobs_jobs" in statements[name].format}
     inserts = {name for name in on_jobs if name.startswith("insert")}
-    assert on_jobs - inserts == set(MEANT)
+    assert on_jobs - inserts - {"probe"} == set(MEANT)  # which reads no row
 
 
 @pytest.mark.parametrize("queues", [ONE, THREE, ALL], ids=["one queue", "three queues", "all queues"])

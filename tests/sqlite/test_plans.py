@@ -117,7 +117,8 @@ def statements() -> SQLiteBackend:
 
 
 def test_every_statement_is_accounted_for():
-    assert set(statements().statements.names()) == MEANT.keys() | ELSEWHERE
+    # The probe of the layout reads no row.
+    assert set(statements().statements.names()) - {"probe"} == MEANT.keys() | ELSEWHERE
     for name in ELSEWHERE:
         assert "FROM tinyjobs_jobs" not in statements().statements[name].qmark
         assert "UPDATE tinyjobs_jobs" not in statements().statements[name].qmark

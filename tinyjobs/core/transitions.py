@@ -177,6 +177,12 @@ def handed_back(job: Job, now: float, delay: float = 0.0) -> Outcome:
     )
 
 
+def may_expire(job: Job) -> bool:
+    """Whether a job has an expiry and has not started: none of its claims stands, and each was handed back."""
+    is_queued = job.status is not JobStatus.RUNNING and not job.status.is_final
+    return job.expires_at is not None and is_queued and job.claims == job.hand_backs
+
+
 def has_expired(job: Job) -> bool:
     """Whether this claim came too late for a job that had never started before; it then is not to start.
 

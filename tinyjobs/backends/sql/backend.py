@@ -85,8 +85,8 @@ class SqlBackend(BaseBackend):
         return kept
 
     async def holder(self, key: str) -> Job | None:
-        """One read."""
-        return await self._read(produce.holder, key)
+        """One read, two where the holder has an expiry."""
+        return await self._read(produce.holder, key, self.time)
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """A claim without outcomes."""

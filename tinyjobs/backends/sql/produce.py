@@ -6,9 +6,10 @@ from dataclasses import replace
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.rows import as_json, job_from_row
-from tinyjobs.backends.sql.time import Now
+from tinyjobs.backends.sql.time import Now, StoreTime
 from tinyjobs.core.errors import StoreBusyError
 from tinyjobs.core.job import Job
+from tinyjobs.core.transitions import EXPIRED, may_expire
 
 # A holder may end between the refused insert and the read of it, so a few rounds; more means something else is wrong.
 _TRIES = 3
@@ -23,7 +24,7 @@ async def enqueue(dialect: Dialect, connection: Connection, job: Job, now: Now) 
     for _ in range(_TRIES):
         if await dialect.insert(connection, job, now):
             return job
-        holders = await _holders(dialect, connection, [job])
+        holders = await _holders(dialect, connection, [job], now)
         if job.key is not None and job.key in holders:
             return replace(holders[job.key], existing=True)
     raise _undecided(job)
@@ -57,7 +58,7 @@ async def _insert(dialect: Dialect, connection: Connection, jobs: Sequence[Job],
             if await dialect.insert_many(connection, missing, now) == len(missing):
                 missing = []
                 break
-            holders = await _holders(dialect, connection, missing)
+            holders = await _holders(dialect, connection, missing, now)
             kept.update({_identity(holder): holder for holder in holders.values()})
             missing = [job for job in missing if job.key is not None and job.key not in holders]
             if not missing:
@@ -67,15 +68,22 @@ async def _insert(dialect: Dialect, connection: Connection, jobs: Sequence[Job],
     return kept
 
 
-async def holder(dialect: Dialect, connection: Connection, key: str) -> Job | None:
-    """The active job that holds a key."""
+async def holder(dialect: Dialect, connection: Connection, key: str, time: StoreTime) -> Job | None:
+    """The active job that holds a key. One that will not start any more holds none, though nobody has ended it yet."""
     found = await connection.fetch(dialect["holders"], [as_json([key])])
-    return job_from_row(found[0]) if found else None
+    job = job_from_row(found[0]) if found else None
+    if job is None or not may_expire(job):
+        return job
+    return job if (job.expires_at or 0.0) > await dialect.present(connection, time) else None
 
 
-async def _holders(dialect: Dialect, connection: Connection, jobs: Sequence[Job]) -> dict[str, Job]:
+async def _holders(dialect: Dialect, connection: Connection, jobs: Sequence[Job], now: Now) -> dict[str, Job]:
+    """Who holds the keys of these jobs. What will not start any more is ended first, and so holds none."""
     keys = as_json([job.key for job in jobs if job.key is not None])
-    found = (job_from_row(row) for row in await connection.fetch(dialect["holders"], [keys]))
+    found = [job_from_row(row) for row in await connection.fetch(dialect["holders"], [keys])]
+    late = [job.id for job in found if may_expire(job)]
+    if late and await connection.execute(dialect["unstarted_end"], [now, EXPIRED, as_json(late), now]):
+        found = [job_from_row(row) for row in await connection.fetch(dialect["holders"], [keys])]
     return {job.key: job for job in found if job.key is not None}
 
 

@@ -4,11 +4,10 @@ Each is one short write that looks first and leaves the write lock alone when it
 on until a batch comes back short. Ages are in seconds, and counted by the clock that decides in the store.
 """
 
-import json
-
 from tinyjobs.backends.sql.claim import sound_jobs
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
+from tinyjobs.backends.sql.rows import as_json
 from tinyjobs.backends.sql.time import StoreTime
 from tinyjobs.core.job import Job
 from tinyjobs.core.status import JobStatus
@@ -21,8 +20,8 @@ async def end_unstarted(dialect: Dialect, connection: Connection, limit: int, ti
         return []
     async with connection.transaction():
         now = time.now()
-        ids = json.dumps([row[0] for row in await connection.fetch(dialect["unstarted"], [now, limit])])
-        await connection.execute(dialect["unstarted_end"], [now, EXPIRED, ids])
+        ids = as_json([row[0] for row in await connection.fetch(dialect["unstarted"], [now, limit])])
+        await connection.execute(dialect["unstarted_end"], [now, EXPIRED, ids, now])
         jobs, _ = await sound_jobs(
             dialect.statements, connection, await connection.fetch(dialect["by_ids"], [ids]), now
         )
@@ -46,7 +45,7 @@ async def purge(
         return 0
     async with connection.transaction():
         found = await connection.fetch(dialect["purge_pick"], [status.value, ended_by, limit])
-        ids = json.dumps([row[0] for row in found])
+        ids = as_json([row[0] for row in found])
         await connection.execute(dialect["purge_executions"], [ids])
         return await connection.execute(dialect["purge_jobs"], [ids])
 
@@ -76,6 +75,6 @@ async def drop_results(
     found = await connection.fetch(dialect["results_pick"], [since, ended_by, task, limit])
     if not found:
         return 0, ended_by
-    ids = json.dumps([row[0] for row in found])
+    ids = as_json([row[0] for row in found])
     dropped = await connection.execute(dialect["results_drop"], [ids])
     return dropped, ended_by if len(found) < limit else found[-1][1]

@@ -144,6 +144,33 @@ class Expiring(ContractCase):
         await self.one(self.store.end_unstarted())
         self.assertFalse((await self.put(key="receipt:1")).existing)
 
+    @needs("dedup")
+    async def test_an_expired_holder_of_a_key_gives_way(self) -> None:
+        """To the next enqueue, though nobody has ended it yet. One that has started or has no expiry does not."""
+        self._looks_by_itself()
+        for values, gives_way in (
+            ({}, True),
+            ({"run_at": self.clock.now() + 500.0}, True),
+            ({"expires_at": None}, False),
+        ):
+            for many in (False, True):
+                holder = await self.put(**{"key": "receipt:1", "expires_at": self.clock.now() + 10.0, **values})
+                self.assertTrue((await self.put(key="receipt:1")).existing)
+                self.clock.advance(10.0)
+                found = await self.store.holder("receipt:1")
+                self.assertEqual(found is None, gives_way)
+                job = self.job(key="receipt:1")
+                (kept,) = await self.store.enqueue_many([job]) if many else [await self.store.enqueue(job)]
+                self.assertEqual((kept.existing, kept.id == holder.id), (not gives_way, not gives_way))
+                ended = await self.read(holder)
+                self.assertEqual(ended.last_error, EXPIRED if gives_way else None)
+                for left in (holder, job):
+                    await self.store.cancel(left.id)
+        started = await self.running(key="receipt:2", expires_at=self.clock.now() + 10.0)
+        await self.fail_job(started, self.clock.now() + 100.0)
+        self.clock.advance(10.0)
+        self.assertTrue((await self.put(key="receipt:2")).existing)
+
     async def test_racing_to_end_what_has_not_started(self) -> None:
         """Each job ends once, and is told of once."""
         self._looks_by_itself()
