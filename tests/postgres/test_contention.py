@@ -266,9 +266,10 @@ def test_a_deadlock_is_told_of_and_run_again(make_store, threads, caplog):
             threads.submit(finish, run(verb(*order), write=True)) for order in ((ids[0], ids[1]), (ids[1], ids[0]))
         ]
         assert [call.result(30) for call in calls] == ids
-    assert len(tries) == 3
-    (told,) = caplog.records
-    assert "met a deadlock" in told.getMessage() and "Running it again" in told.getMessage()
+    assert 3 <= len(tries) <= 5, "on a slow machine both may be undone"
+    assert len(caplog.records) == len(tries) - 2
+    for told in caplog.records:
+        assert "met a deadlock" in told.getMessage() and "Running it again" in told.getMessage()
 
 
 @pytest.mark.parametrize("failures", [1, 3, 4])

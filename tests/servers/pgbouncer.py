@@ -73,7 +73,15 @@ class PgBouncer:
 
     def restart(self) -> None:
         """Drop every connection at once and come back on the same port."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """Drop every connection at once."""
         self._process.end(signal.SIGTERM)
+
+    def start(self) -> None:
+        """Come back after `stop`, on the same port."""
         self._process.launch([pgbouncer_program(), self._configuration])
         self._process.wait_until(self._is_ready, "starting PgBouncer")
 

@@ -25,7 +25,7 @@ LEAST_TIMEOUT = _LEAST_RELEASE + 0.25
 
 
 class Shutdown:
-    """One wind-down of one worker, `timeout` seconds from the moment it was asked for."""
+    """One wind-down of one worker, `timeout` seconds from the moment it was asked for. Leaves the store in a hurry."""
 
     def __init__(
         self,
@@ -53,16 +53,13 @@ class Shutdown:
     async def run(self) -> None:
         """Return once nothing that can be waited for is left."""
         self._engine.store.hurry(self._end)
-        try:
-            for call in self._threads.take_back():
-                self._recorder.add(hand_back(self._engine, call.job))
-            self._say_what_runs()
-            await self._settle_until(self._jobs_end, patient=True)
-            await self._cut_coroutines()
-            await self._wait_for_threads()
-            self._give_up()
-        finally:
-            self._engine.store.hurry(None)
+        for call in self._threads.take_back():
+            self._recorder.add(hand_back(self._engine, call.job))
+        self._say_what_runs()
+        await self._settle_until(self._jobs_end, patient=True)
+        await self._cut_coroutines()
+        await self._wait_for_threads()
+        self._give_up()
 
     async def _cut_coroutines(self) -> None:
         if self._coroutines.running():

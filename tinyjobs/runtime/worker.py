@@ -337,6 +337,7 @@ class Worker:
         for task in parts.tasks:
             task.cancel()
         await asyncio.gather(*parts.tasks, return_exceptions=True)
+        self.engine.store.hurry(None)
         parts.keeper.stop()
         parts.threads.close()
         left = self._stop.asked_at + self.settings.shutdown_timeout - self.engine.clock.monotonic()

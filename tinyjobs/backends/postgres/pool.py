@@ -7,19 +7,17 @@ is back is found, and that a forked child never touches what it inherited.
 import asyncio
 import logging
 import os
-import select
-import socket
 import threading
 import weakref
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
-from psycopg import pq
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from tinyjobs.backends.postgres.connection import PostgresConnection
 from tinyjobs.backends.postgres.errors import is_lost, is_worth_retrying, translate
+from tinyjobs.backends.postgres.liveness import cut_off, is_open
 from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.sql.connection import Verb
 from tinyjobs.core.errors import StoreError, StoreUnavailableError
@@ -38,7 +36,7 @@ _SETUP = 5.0
 # After this long without success an attempt to connect begins anew, or the pauses between its tries would grow.
 _RECONNECT = 2.0
 # How long a pool that is closed waits for its own threads or tasks.
-_CLOSING = 2.0
+_CLOSING = 0.5
 # Pools that a forked child found. Closing them would talk on the parent's connections.
 _inherited: list[object] = []
 
@@ -58,6 +56,8 @@ class LoopPool:
         # Calls that wait for a connection, and those that have one, with what ends them when they must hurry.
         self._waiting: set[asyncio.Timeout] = set()
         self._in_use: dict[_AsyncRaw, asyncio.TimerHandle | None] = {}
+        # Attempts to connect, which an end of the pool does not wait for.
+        self._connecting: set[asyncio.Timeout] = set()
 
     async def run[T](self, verb: Verb[T], *, write: bool) -> T:
         """Run the verb on a connection of the pool. Raises `StoreBusyError` where none came free in time."""
@@ -100,6 +100,9 @@ class LoopPool:
         self._closed = True
         pool, self._pool = self._pool, None
         if pool is not None and self._process == os.getpid():
+            for connecting in self._connecting:
+                if not connecting.expired():
+                    connecting.reschedule(asyncio.get_running_loop().time())
             await pool.close(_CLOSING)
 
     async def _run[T](self, verb: Verb[T]) -> T:
@@ -126,7 +129,7 @@ class LoopPool:
             async with waiting:
                 while True:
                     raw = await pool.getconn(max(ends - source.clock.monotonic(), 0.001))
-                    if _is_open(raw.pgconn):
+                    if is_open(raw.pgconn):
                         return raw
                     # The pool makes another one in its place; meanwhile there may be one that is alive.
                     await pool.putconn(raw)
@@ -142,7 +145,7 @@ class LoopPool:
         alarm, left = self._in_use[raw], self._source.left()
         if alarm is not None:
             alarm.cancel()
-        self._in_use[raw] = None if left is None else asyncio.get_running_loop().call_later(left, _cut_off, raw)
+        self._in_use[raw] = None if left is None else asyncio.get_running_loop().call_later(left, cut_off, raw.pgconn)
 
     async def _open(self) -> "AsyncConnectionPool[_AsyncRaw]":
         source = self._source
@@ -157,7 +160,7 @@ class LoopPool:
             if self._pool is None:
                 pool = AsyncConnectionPool(
                     "",
-                    connection_class=_async_class(source),
+                    connection_class=_async_class(source, self._connecting, lambda: self._closed),
                     min_size=source.options.min_connections,
                     max_size=source.options.max_connections,
                     configure=self._configure,
@@ -179,8 +182,10 @@ class LoopPool:
 
     async def _configure(self, raw: _AsyncRaw) -> None:
         text, parameters = self._source.settings()
+        connecting = asyncio.timeout(_SETUP)
+        self._connecting.add(connecting)
         try:
-            async with asyncio.timeout(_SETUP):
+            async with connecting:
                 for before in self._source.prelude:
                     await raw.execute(before)
                 await raw.execute(text, parameters, prepare=False)
@@ -188,6 +193,8 @@ class LoopPool:
             # The pool forgets one that could not be set up.
             await raw.close()
             raise
+        finally:
+            self._connecting.discard(connecting)
 
 
 class ThreadPool:
@@ -250,7 +257,7 @@ class ThreadPool:
         try:
             while True:
                 raw = pool.getconn(max(ends - source.clock.monotonic(), 0.001))
-                if _is_open(raw.pgconn):
+                if is_open(raw.pgconn):
                     return raw
                 pool.putconn(raw)
         except PoolTimeout as error:
@@ -316,12 +323,27 @@ def _may_try_again(error: StoreError, write: bool, tries: int) -> bool:
     return not write and is_lost(error) and tries == 1
 
 
-def _async_class(source: Source) -> Any:
+def _async_class(source: Source, under_way: set[asyncio.Timeout], is_closed: Callable[[], bool]) -> Any:
     class Connection(psycopg.AsyncConnection[Any]):
         @classmethod
         async def connect(cls, conninfo: str = "", **given: Any) -> Any:
-            with source.noting():
-                return await super().connect(conninfo, **source.connect_keywords(), **given)
+            if is_closed():
+                raise psycopg.OperationalError("the store was closed")
+            under_way.add(connecting := asyncio.timeout(None))
+            try:
+                with source.noting():
+                    async with connecting:
+                        return await super().connect(conninfo, **source.connect_keywords(), **given)
+            finally:
+                under_way.discard(connecting)
+
+        async def _try_cancel(self, **options: Any) -> None:
+            # The driver asks the server to end a statement that is cancelled, and may wait seconds for its answer.
+            if source.deadline is None and not is_closed():
+                await super()._try_cancel(**options)
+            else:
+                cut_off(self.pgconn)
+                raise psycopg.errors.QueryCanceled
 
     return Connection
 
@@ -345,33 +367,6 @@ async def _go_on_trying_async(pool: "AsyncConnectionPool[_AsyncRaw]") -> None:
 def _go_on_trying(pool: "ConnectionPool[_SyncRaw]") -> None:
     if pool.get_stats().get("requests_waiting"):
         pool.check()
-
-
-def _is_open(pgconn: Any) -> bool:
-    """Read what the server has sent already, without asking it: a connection it has closed is not used."""
-    with suppress(psycopg.OperationalError):
-        # Not once: before the end of the connection comes the server's last word.
-        while pgconn.status == pq.ConnStatus.OK and _is_readable(pgconn.socket):
-            pgconn.consume_input()
-            while pgconn.notifies() is not None:
-                continue
-    return bool(pgconn.status == pq.ConnStatus.OK)
-
-
-def _is_readable(descriptor: int) -> bool:
-    if not hasattr(select, "poll"):
-        return bool(select.select([descriptor], [], [], 0)[0])
-    # A process with many files open has descriptors too large for `select`.
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _cut_off(raw: _AsyncRaw) -> None:
-    """End the connection under its statement, which then fails as if the server had gone."""
-    if raw.pgconn.status == pq.ConnStatus.OK:
-        with suppress(OSError), socket.socket(fileno=os.dup(raw.pgconn.socket)) as twin:
-            twin.shutdown(socket.SHUT_RDWR)
 
 
 class _OursOnly(logging.Filter):
