@@ -13,6 +13,7 @@ from tinyjobs.backends.sql.connection import Connection, Row
 from tinyjobs.backends.sql.rows import as_json, pack_outcomes
 from tinyjobs.backends.sql.statements import Statement, Statements
 from tinyjobs.backends.sql.time import Now, StoreTime
+from tinyjobs.core.errors import StoreError
 from tinyjobs.core.job import Claimed, ClaimRequest, Job, Recorded, ScheduleMove
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import Outcome
@@ -127,19 +128,23 @@ class PostgresDialect:
             first.setdefault((outcome.job_id, outcome.claim), place)
         places = list(first.values())
         form, packed, binary = _pack([outcomes[place] for place in places], time)
+        # A claim in the same statement would not see what the group puts back.
+        is_apart = bool(binary) or any(outcome.status is JobStatus.QUEUED for outcome in outcomes)
+        claimed, is_due = None, False
         if binary:
             async with connection.transaction():
                 landed, _, _ = await self._say(connection, form, packed, None, time)
                 await connection.many(self["record_result"], binary)
-            claimed = None if request is None else await self._claim(connection, request, time)
-        elif any(outcome.status is JobStatus.QUEUED for outcome in outcomes):
-            # A claim in the same statement would not see what the group puts back.
-            landed, _, _ = await self._say(connection, form, packed, None, time)
-            claimed = None if request is None else await self._claim(connection, request, time)
         else:
-            landed, claimed, is_due = await self._say(connection, form, packed, request, time)
-            if request is not None and is_due:
-                claimed = await self._let_in_and_claim(connection, request, time)
+            landed, claimed, is_due = await self._say(connection, form, packed, None if is_apart else request, time)
+        if request is not None and (is_apart or is_due):
+            try:
+                claimed = await (self._claim if is_apart else self._let_in_and_claim)(connection, request, time)
+            except StoreError:
+                # What ended is recorded by now; the next turn claims, and meets the same trouble if it lasts.
+                if not outcomes:
+                    raise
+                claimed = None
         applied = [False] * len(outcomes)
         for number in range(len(places)) if landed is None else (place - 1 for place in landed):
             applied[places[number]] = True

@@ -58,6 +58,11 @@ def is_worth_retrying(error: BaseException) -> bool:
     return isinstance(error.__cause__, pg.SerializationFailure | pg.DeadlockDetected)
 
 
+def is_outdated(error: BaseException) -> bool:
+    """Whether the connection had prepared the statement for tables that have changed since: another one has not."""
+    return isinstance(error.__cause__, pg.FeatureNotSupported | pg.InvalidSqlStatementName)
+
+
 def is_lost(error: BaseException) -> bool:
     """Whether the connection broke, and with it the answer. Not where none was to be had."""
     return (

@@ -16,7 +16,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from tinyjobs.backends.postgres.connection import PostgresConnection
-from tinyjobs.backends.postgres.errors import is_lost, is_worth_retrying, translate
+from tinyjobs.backends.postgres.errors import is_lost, is_outdated, is_worth_retrying, translate
 from tinyjobs.backends.postgres.liveness import cut_off, is_open
 from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.sql.connection import Verb
@@ -31,6 +31,8 @@ _IDLE = 10.0
 _LIFETIME = 1800.0
 # How often a transaction runs again that the server undid for the sake of another one.
 _TRIES = 3
+# How many connections in a row may have prepared what they run for tables as they were.
+_OUTDATED = 20
 # How long a new connection may take to answer its first statement.
 _SETUP = 5.0
 # After this long without success an attempt to connect begins anew, or the pauses between its tries would grow.
@@ -114,6 +116,10 @@ class LoopPool:
             self._set_alarm(raw)
         try:
             return await verb(PostgresConnection(raw, source.where))
+        except StoreError as error:
+            if is_outdated(error):
+                await raw.close()
+            raise
         finally:
             alarm = self._in_use.pop(raw)
             if alarm is not None:
@@ -247,6 +253,10 @@ class ThreadPool:
         self._in_use.add(raw)
         try:
             return await verb(PostgresConnection(raw, self._source.where))
+        except StoreError as error:
+            if is_outdated(error):
+                raw.close()
+            raise
         finally:
             self._in_use.discard(raw)
             pool.putconn(raw)
@@ -320,6 +330,9 @@ def _may_try_again(error: StoreError, write: bool, tries: int) -> bool:
         if tries <= _TRIES:
             logger.warning("%s Running it again.", error)
         return tries <= _TRIES
+    if is_outdated(error):
+        # Nothing was done, and the connection is gone; each of the others may have to go as well.
+        return tries <= _OUTDATED
     return not write and is_lost(error) and tries == 1
 
 
