@@ -637,6 +637,46 @@ def test_a_stop_lets_the_firing_under_way_end(ticking):
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
 
 
+def test_a_stop_does_not_begin_another_batch(ticking):
+    store = Wrapped(ticking.bench.store)
+
+    async def run() -> int:
+        scheduler = ticking.scheduler(store, **{f"s{number:03}": {"cron": "* * * * *"} for number in range(450)})
+        await scheduler.tick()
+        ticking.clock.advance(60)
+        task = asyncio.create_task(scheduler.run())
+
+        async def stop(answer: Any) -> None:
+            if not task.cancelling():
+                task.cancel()
+            await asyncio.sleep(0)
+
+        store.after["fire_schedules"] = stop
+        await asyncio.gather(task, return_exceptions=True)
+        return scheduler.fired
+
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE)) == 200
+
+
+def test_one_that_others_have_fired_meanwhile_is_tried_again(ticking):
+    scheduler = ticking.scheduler(s="* * * * *")
+    ticking.tick(scheduler)
+    make = scheduler._timetable.job
+
+    def refuse(schedule: Schedule) -> Job:
+        raise ValueError("not now")
+
+    scheduler._timetable.job = refuse  # type: ignore[method-assign]
+    ticking.clock.advance(90)
+    ticking.tick(scheduler)
+    store = ticking.bench.store.inline()
+    assert finish(store.fire_schedule("s", expected=NINE + 60, next_run_at=NINE + 120, jobs=[])) == []
+    scheduler._timetable.job = make  # type: ignore[method-assign]
+    ticking.clock.advance(30)
+    ticking.tick(scheduler)
+    assert ticking.times() == ["01 09:02"]
+
+
 def test_what_no_pass_can_mend_ends_it(ticking):
     store = Wrapped(ticking.bench.store)
 
