@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tinyjobs.app.facade import TinyJobs
     from tinyjobs.core.clock import FrozenClock
+    from tinyjobs.core.context import current_job
     from tinyjobs.core.errors import (
         AppClosedError,
         ConfigurationError,
@@ -83,6 +84,7 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "codec",
+    "current_job",
     "task",
 ]
 
@@ -91,6 +93,7 @@ _OWNERS = {
     "TinyJobsBackend": "tinyjobs.taskbackend.backend",
     "task": "tinyjobs.taskbackend.decorator",
     "codec": "tinyjobs.taskbackend.values",
+    "current_job": "tinyjobs.core.context",
     "Abandon": "tinyjobs.core.retry",
     "Retry": "tinyjobs.core.retry",
     "FrozenClock": "tinyjobs.core.clock",
