@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from psycopg import sql
 
 from tinyjobs.taskbackend.sessions import changes_session, has_changed, watch
 
@@ -21,6 +22,8 @@ from tinyjobs.taskbackend.sessions import changes_session, has_changed, watch
         "SELECT set_config('search_path', %s, false)",
         "SELECT 1 WHERE pg_try_advisory_lock(7)",
         "SELECT pg_advisory_lock_shared(7)",
+        b"SET search_path TO shop",
+        sql.SQL("SET ROLE {}").format(sql.Identifier("admin")),
     ],
 )
 def test_what_lasts(statement):
@@ -39,6 +42,8 @@ def test_what_lasts(statement):
         "SELECT setting FROM shop_settings",
         "SETTLE",
         "CREATE TABLE temporary (id int)",
+        sql.SQL("SELECT {}").format(sql.Identifier("SET")),
+        None,
     ],
 )
 def test_what_ends_with_its_transaction(statement):

@@ -34,8 +34,17 @@ class SessionWatch:
 
 def changes_session(sql: object) -> bool:
     """Whether what the statement does to the session lasts longer than its transaction."""
-    text = sql if isinstance(sql, str) else str(sql)
+    text = sql if isinstance(sql, str) else _text(sql)
     return _CHANGES.match(text) is not None or any(call in text for call in _CALLS)
+
+
+def _text(sql: Any) -> str:
+    if isinstance(sql, bytes):
+        return sql.decode(errors="replace")
+    try:
+        return str(sql.as_string(None))  # composed by psycopg's own means
+    except Exception:
+        return str(sql)
 
 
 def watch(connection: BaseDatabaseWrapper) -> None:
