@@ -514,6 +514,30 @@ def test_many_at_once_are_shared_in_batches(make_bench, clock):
     assert finish(benches[0].bench.store.inline().counts_by_status())["queued"] == 900
 
 
+def test_what_somebody_else_holds_is_not_asked_for_at_full_speed(ticking):
+    """As where a transaction that paused it stays open: Postgres answers at once that another was first."""
+    held = ["s"]
+
+    class Held(Wrapped):
+        async def fire_schedules(self, moves: Any) -> Any:
+            return [None] * len(moves) if held else await self._store.fire_schedules(moves)
+
+    scheduler = ticking.scheduler(Held(ticking.bench.store), s="* * * * *")
+    asyncio.run(scheduler.tick())
+    ticking.clock.advance(60)
+    waits = [asyncio.run(scheduler.tick()) for _ in range(20)]
+    assert 0 < waits[0] < 0.05
+    assert waits == sorted(waits)
+    assert waits[-1] == 0.5
+    held.clear()
+    assert asyncio.run(scheduler.tick()) == 0.0
+    assert ticking.times() == ["01 09:01"]
+    assert asyncio.run(scheduler.tick()) > 1
+    held.append("s")
+    ticking.clock.advance(60)
+    assert asyncio.run(scheduler.tick()) == waits[0]
+
+
 # --- trouble ------------------------------------------------------------------------------------------------------
 
 

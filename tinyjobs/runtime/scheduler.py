@@ -69,6 +69,8 @@ class Scheduler:
         # Rows that were read, as they were, with what they say.
         self._read: dict[str, tuple[ScheduleState, Schedule]] = {}
         self._trouble = Backoff()
+        # Passes in a row in which others were first everywhere.
+        self._lost = Backoff(first=0.01, ceiling=0.5)
         self._told_at = -inf
         self._is_ending = False
         self.fired = 0
@@ -123,7 +125,12 @@ class Scheduler:
                 soonest = min(soonest, state.next_run_at)
             elif not self._unfireable.is_left_alone(state):
                 due.append(_Due(schedule, state, firing))
-        if due and await self._fire(due, now):
+        won = await self._fire(due, now)
+        if won == 0:
+            # Whoever was first has moved them by then, or keeps them locked for as long as its transaction is open.
+            return self._lost.failed()
+        self._lost.succeeded()
+        if won:
             return 0.0
         return max(min(soonest - now - (monotonic() - began), self._longest_sleep), _SHORTEST_SLEEP)
 
@@ -186,27 +193,28 @@ class Scheduler:
 
     # --- firing -------------------------------------------------------------------------------------------------
 
-    async def _fire(self, due: Sequence[_Due], now: float) -> bool:
+    async def _fire(self, due: Sequence[_Due], now: float) -> int | None:
         """Fire them in batches, beginning anywhere, so that schedulers which wake together do not all want the same.
 
-        Where most of a batch was somebody else's, the rest is looked at anew. False: nothing could be done at all.
+        Where most of a batch was somebody else's, the rest is looked at anew. How many were moved; None: no job could
+        be made of any of them.
         """
         start = self._engine.random.randrange(len(due)) if len(due) > _BATCH else 0
-        has_moved = False
+        won: int | None = None
         for batch in _batches([*due[start:], *due[:start]]):
             if self._is_ending:
                 break
             moves = [(one, move) for one in batch if (move := await self._move(one, now)) is not None]
             if not moves:
                 continue
-            has_moved = True
             fired = await self._write(moves)
+            won = (won or 0) + len(fired) - fired.count(None)
             for (mine, _), jobs in zip(moves, fired, strict=True):
                 if jobs is not None:
                     self._note(mine, jobs)
             if fired.count(None) > len(fired) / 2:
                 break
-        return has_moved
+        return won
 
     async def _move(self, due: _Due, now: float) -> ScheduleMove | None:
         """What to tell the store; None: no job can be made of it here."""
