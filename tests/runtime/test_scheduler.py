@@ -572,6 +572,25 @@ def test_it_survives_an_outage_and_says_so_once(ticking, caplog):
     assert caplog.messages.count("the store answers again") == 1
 
 
+def test_a_connection_that_has_died_since_is_no_outage(ticking, caplog):
+    caplog.set_level(logging.INFO)
+    store = Wrapped(ticking.bench.store)
+
+    def once(*args: Any) -> None:
+        del store.before["present"]
+        raise StoreUnavailableError("the connection is gone")
+
+    async def run() -> None:
+        store.before["present"] = once
+        task = asyncio.create_task(ticking.scheduler(store, s="* * * * *").run())
+        await eventually(lambda: (ticking.clock.advance(0.25), ticking.states())[1])
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    assert caplog.messages == []
+
+
 def test_data_that_the_store_refuses_stops_that_schedule_alone(ticking):
     ticking.save("bad", queue="poison", overlap=True)
     ticking.save("good", overlap=True)

@@ -24,7 +24,7 @@ from tinyjobs.core.ids import IdSource
 from tinyjobs.core.job import Job, ScheduleMove, ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
 from tinyjobs.core.sight import out_of_sight
-from tinyjobs.core.trouble import Backoff, is_final, log_failure
+from tinyjobs.core.trouble import Backoff, Trouble, is_final, kind_of, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.schedules import is_paused, new_state
 from tinyjobs.runtime.settings import WorkerSettings
@@ -89,7 +89,7 @@ class Scheduler:
                 seconds = self._failed(error)
             else:
                 failures = self._trouble.succeeded()
-                if not self._engine.outage.over(_LOOP) and failures:
+                if not self._engine.outage.over(_LOOP) and failures > 1:
                     logger.info("schedules are fired again")
             await self._engine.clock.sleep(seconds)
 
@@ -285,11 +285,14 @@ class Scheduler:
         """Tell of a failing pass, and again each minute it lasts, louder; how long to wait."""
         self._engine.hooks.report(_LOOP, error)
         now = self._engine.clock.monotonic()
-        is_outage = self._engine.outage.met(_LOOP, error)
-        if self._trouble.failures == 0:
-            if not is_outage:
-                log_failure(logger, error, "schedules cannot be fired, trying again: %s")
+        is_first, is_outage = self._trouble.failures == 0, kind_of(error) is Trouble.OUTAGE
+        if is_first:
             self._told_at = now
+        if is_outage and not is_first:
+            # The first may be about a connection that has died since the last pass; loops that never rest know better.
+            self._engine.outage.met(_LOOP, error)
+        if is_first and not is_outage:
+            log_failure(logger, error, "schedules cannot be fired, trying again: %s")
         elif now - self._told_at >= _QUIET:
             logger.error("schedules still cannot be fired: %s", error)
             self._told_at = now
