@@ -276,6 +276,15 @@ def test_missed_firings(ticking, misfire, expected):
     assert ticking.next() == "01 11:00"
 
 
+def test_what_was_missed_is_told_in_the_time_of_the_schedule(ticking, caplog):
+    caplog.set_level(logging.INFO)
+    scheduler = ticking.scheduler(s={"cron": "30 11 * * *", "timezone": "Europe/Rome"})
+    ticking.tick(scheduler)
+    ticking.clock.advance(5 * 3_600)
+    ticking.tick(scheduler)
+    assert caplog.messages == ["the schedule 's' missed firings since 2026-06-01 11:30:00+02:00; they are skipped"]
+
+
 def test_a_long_outage_is_worked_off_a_hundred_at_a_time(ticking):
     entry = {"cron": "* * * * *", "misfire": "run_all", "overlap": True}
     ticking.tick(ticking.scheduler(s=entry))

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from math import inf
 from typing import Any, NamedTuple
 
@@ -269,9 +270,9 @@ class Scheduler:
         if due.firing.missed_since is not None:
             catches_up = made and due.schedule.rule.misfire is Misfire.RUN_ONCE
             logger.info(
-                "the schedule %r missed firings since %.0f; %s",
+                "the schedule %r missed firings since %s; %s",
                 name,
-                due.firing.missed_since,
+                datetime.fromtimestamp(due.firing.missed_since, due.schedule.rule.zone),
                 "one job stands for them" if catches_up else "they are skipped",
             )
         elif not due.firing.instants:
