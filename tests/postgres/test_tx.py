@@ -1,6 +1,7 @@
 """`tx=`: jobs written on a connection of the caller's, in the transaction that is open there."""
 
 import asyncio
+import re
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -528,3 +529,68 @@ def test_a_job_can_send_another_one_in_its_own_transaction(app, postgres_url):
     awaited.enqueue()
     app.run_worker(until_empty=True, handle_signals=False)
     assert app.stats().by_status["success"] == 4
+
+
+# --- whatever else is on the caller's search path ---------------------------------------------------------------------
+
+#: What the statements that run on a caller's connection call, each with the caller's own of that name before it.
+THEIRS = (
+    "date_part(text, timestamptz) RETURNS float8",
+    "statement_timestamp() RETURNS timestamptz",
+    "convert_to(text, name) RETURNS bytea",
+    "convert_to(text, text) RETURNS bytea",
+    "sha256(bytea) RETURNS bytea",
+    "encode(bytea, text) RETURNS text",
+    "json_array_elements_text(json) RETURNS SETOF text",
+    "unnest(text[]) RETURNS SETOF text",
+    "unnest(bytea[]) RETURNS SETOF bytea",
+    "unnest(anyarray) RETURNS SETOF anyelement",
+)
+RUN_THERE = ("insert", "insert_now", "insert_many", "insert_mixed", "holders", "unstarted_end", "identity", "system")
+# An unnest of several arrays is never looked up by the path.
+SYNTAX = {
+    "as",
+    "in",
+    "values",
+    "from",
+    "coalesce",
+    "exists",
+    "array",
+    "any",
+    "conflict",
+    "select",
+    "unnest",
+    "tinyjobs_jobs",
+}
+ALIASES = {"given", "row"}  # of a table, with the names of its columns
+
+
+def test_functions_and_types_of_the_callers_stay_out_of_it(app, task, connection):
+    app.setup()
+    connection.execute("CREATE SCHEMA app")
+    for theirs in THEIRS:
+        # Each answers what is no answer.
+        connection.execute(f"CREATE FUNCTION app.{theirs} LANGUAGE plpgsql AS $$BEGIN RAISE 'called'; END$$")
+    for name in ("text", "bytea", "json", "float8", "int8"):
+        connection.execute(f"CREATE DOMAIN app.{name} AS pg_catalog.{name} CHECK (false)")
+    connection.execute("SET search_path = app, pg_catalog, public")
+    now = task.with_options(tx=connection).enqueue(1)
+    later = task.with_options(tx=connection, delay=60).enqueue(2)
+    first = task.with_options(tx=connection, key="k", expires=60).enqueue(3)
+    again = task.with_options(tx=connection, key="k").enqueue(4)
+    many = task.with_options(tx=connection).enqueue_many([(5,), (6,)])
+    store = app.store.inline().joined(connection)
+    mixed = finish(store.enqueue_many([Job(id=f"0-{n}", task="t", key=f"k{n}", payload=b"") for n in range(2)]))
+    connection.commit()
+    assert again.id == first.id
+    kept = {job.id: job for job in app.list().jobs}
+    assert kept.keys() == {job.id for job in [now, later, first, *many, *mixed]}
+    assert all(abs(kept[job.id].run_at - kept[job.id].created_at) < 10 for job in (now, first, *many))
+
+
+def test_what_runs_on_a_callers_connection_names_the_schema_of_each_function(app):
+    app.setup()
+    for name in RUN_THERE:
+        text = app.store.statements[name].format
+        called = re.findall(r"(?<![.\w\"])(\w+) ?\(", text)
+        assert {word for word in map(str.lower, called) if word not in SYNTAX} <= ALIASES, name

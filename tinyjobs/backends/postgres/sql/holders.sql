@@ -1,4 +1,4 @@
 SELECT {columns} FROM {tables}_jobs
 WHERE active_key IN (
-    SELECT {part:digest} FROM json_array_elements_text(%s::json) AS given (key)
+    SELECT {part:digest} FROM pg_catalog.json_array_elements_text(%s::pg_catalog.json) AS given (key)
 )

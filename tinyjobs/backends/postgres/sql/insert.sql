@@ -13,10 +13,12 @@ SELECT
     given.expires_at, given.expires_at, given.scheduled_for, given.key, {part:digest}, given.codec, given.metadata,
     given.payload
 FROM (
-    SELECT %s::text AS id, %s::text AS task, %s::text AS queue, %s::text AS status, (%s)::int AS priority,
-        %s::int AS max_attempts, coalesce(present + %s::float8, %s::float8) AS run_at, %s::float8 AS created_at,
-        coalesce(present + %s::float8, %s::float8) AS expires_at, %s::float8 AS scheduled_for,
-        %s::text AS key, %s::text AS codec, %s::text AS metadata, %s::bytea AS payload, present
+    SELECT %s::pg_catalog.text AS id, %s::pg_catalog.text AS task, %s::pg_catalog.text AS queue,
+        %s::pg_catalog.text AS status, (%s)::int AS priority, %s::int AS max_attempts,
+        coalesce(present + %s::double precision, %s::double precision) AS run_at, %s::double precision AS created_at,
+        coalesce(present + %s::double precision, %s::double precision) AS expires_at,
+        %s::double precision AS scheduled_for, %s::pg_catalog.text AS key, %s::pg_catalog.text AS codec,
+        %s::pg_catalog.text AS metadata, %s::pg_catalog.bytea AS payload, present
     FROM (SELECT {part:now} AS present) AS clock
 ) AS given
 ON CONFLICT (active_key) WHERE active_key IS NOT NULL DO NOTHING

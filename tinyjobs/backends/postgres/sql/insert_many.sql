@@ -9,10 +9,11 @@ SELECT
     CASE WHEN shared.run_at > shared.present THEN shared.run_at END,
     shared.expires_at, shared.expires_at, shared.scheduled_for, shared.codec, shared.metadata, given.payload
 FROM (
-    SELECT %s::text AS task, %s::text AS queue, %s::text AS status, (%s)::int AS priority, %s::int AS max_attempts,
-        coalesce(present + %s::float8, %s::float8) AS run_at, %s::float8 AS created_at,
-        coalesce(present + %s::float8, %s::float8) AS expires_at, %s::float8 AS scheduled_for, %s::text AS codec,
-        %s::text AS metadata, present
+    SELECT %s::pg_catalog.text AS task, %s::pg_catalog.text AS queue, %s::pg_catalog.text AS status,
+        (%s)::int AS priority, %s::int AS max_attempts,
+        coalesce(present + %s::double precision, %s::double precision) AS run_at, %s::double precision AS created_at,
+        coalesce(present + %s::double precision, %s::double precision) AS expires_at,
+        %s::double precision AS scheduled_for, %s::pg_catalog.text AS codec, %s::pg_catalog.text AS metadata, present
     FROM (SELECT {part:now} AS present) AS clock
 ) AS shared
-CROSS JOIN unnest(%s::text[], %s::bytea[]) AS given (id, payload)
+CROSS JOIN unnest(%s::pg_catalog.text[], %s::pg_catalog.bytea[]) AS given (id, payload)

@@ -1,4 +1,5 @@
--- Many jobs that differ in more than id and payload, in the order they are given.
+-- Many jobs that differ in more than id and payload, in the order they are given. An unnest of several arrays
+-- is the server's own, whatever the search path, and cannot be named with a schema.
 INSERT INTO {tables}_jobs (
     id, task, queue, status, priority, max_attempts, run_at, created_at, ready_at, due_at,
     expires_at, lapses_at, scheduled_for, dedup_key, active_key, codec, metadata, payload
@@ -15,8 +16,10 @@ FROM (
         place
     FROM (SELECT {part:now} AS present) AS clock
     CROSS JOIN unnest(
-        %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::float8[], %s::float8[], %s::float8[],
-        %s::float8[], %s::float8[], %s::float8[], %s::text[], %s::text[], %s::text[], %s::bytea[]
+        %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s::int[], %s::int[],
+        %s::double precision[], %s::double precision[], %s::double precision[], %s::double precision[],
+        %s::double precision[], %s::double precision[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[],
+        %s::pg_catalog.bytea[]
     ) WITH ORDINALITY AS row (
         id, task, queue, status, priority, max_attempts, delay, run_at, created_at, expires_in, expires_at,
         scheduled_for, key, codec, metadata, payload, place

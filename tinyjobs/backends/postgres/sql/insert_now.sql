@@ -3,6 +3,8 @@ INSERT INTO {tables}_jobs (
     id, task, queue, status, priority, max_attempts, run_at, created_at, ready_at, codec, metadata, payload
 )
 VALUES (
-    %s::text, %s::text, %s::text, 'queued', (%s)::int, %s::int, date_part('epoch', statement_timestamp()),
-    %s::float8, date_part('epoch', statement_timestamp()), %s::text, %s::text, %s::bytea
+    %s::pg_catalog.text, %s::pg_catalog.text, %s::pg_catalog.text, 'queued', (%s)::int, %s::int,
+    pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()), %s::double precision,
+    pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()), %s::pg_catalog.text, %s::pg_catalog.text,
+    %s::pg_catalog.bytea
 )

@@ -1,2 +1,2 @@
 -- What the index of keys holds of a key.
-encode(sha256(convert_to(given.key, 'UTF8')), 'hex')
+pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(given.key, 'UTF8')), 'hex')
