@@ -8,6 +8,13 @@ import pytest
 from tests.crash.workshop import Workshop, workshop_in
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Signals are the runtime's matter more than the store's: on Postgres they are tried where there is time."""
+    for item in items:
+        if "test_signals.py" in item.nodeid and "postgres" in item.name:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def workshop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workshop]:
     """A fresh store and ledger; every process started here is gone at the end."""

@@ -358,6 +358,13 @@ def test_two_hundred_rounds_of_a_reaper_against_a_group_and_a_heartbeat(make_sto
     print(f"{counts['success']} recorded, {counts['failed']} taken back")
 
 
+def test_no_number_of_the_servers_is_used_up(make_store, postgres_url):
+    """Neither an enqueue nor a run takes a number from a sequence, which might come to its end."""
+    put(make_store(), 10)
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_class WHERE relkind = 'S'").fetchall() == [(0,)]
+
+
 # --- what the driver's errors mean ------------------------------------------------------------------------------------
 
 MEANING: dict[type[psycopg.Error], tuple[type[StoreError], str]] = {

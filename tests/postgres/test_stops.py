@@ -14,7 +14,7 @@ from tests.servers.proxy import Proxy
 pytestmark = pytest.mark.postgres
 
 #: From the signal to the end of the process, and what that may take beyond it: hooks, connections, the interpreter.
-TIMEOUT, MARGIN = 3.0, 4.0
+TIMEOUT, MARGIN = 2.0, 4.0
 SETTINGS = {"lease": 30.0, "shutdown_timeout": TIMEOUT, "concurrency": 2, "async_concurrency": 2}
 
 
@@ -50,7 +50,9 @@ def test_a_stop_waits_for_what_ends_in_time_and_gives_the_coroutine_back_that_do
     assert "Traceback" not in worker.errors and "destroyed" not in worker.errors and "psycopg:" not in worker.errors
 
 
-@pytest.mark.parametrize("how", ["gone", "silent", "silent in the middle of a write"])
+@pytest.mark.parametrize(
+    "how", ["gone", pytest.param("silent", marks=pytest.mark.slow), "silent in the middle of a write"]
+)
 def test_a_stop_without_a_server_ends_in_time_and_says_what_was_not_recorded(workshop, own_cluster, proxy, how):
     """The function has ended, its outcome has nowhere to go; the job comes back when its lease runs out."""
     gate = workshop.folder / "gate"
@@ -83,7 +85,7 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_not_recorded(wor
     assert {workshop.get(job).status.value for job in jobs} == {"running"}
 
 
-@pytest.mark.parametrize("poll", [0.1, 60.0], ids=["looking", "not looking"])
+@pytest.mark.parametrize("poll", [pytest.param(0.1, marks=pytest.mark.slow), 60.0], ids=["looking", "not looking"])
 def test_an_idle_worker_stops_in_time_beside_a_silent_server(workshop, proxy, poll):
     """Its search for expired leases is under way and will not be answered, and in one case its look for jobs."""
     first = workshop.send("note", 0)
@@ -101,6 +103,7 @@ def test_an_idle_worker_stops_in_time_beside_a_silent_server(workshop, proxy, po
     proxy.resume()
 
 
+@pytest.mark.slow
 def test_a_second_signal_does_not_wait_for_a_silent_server(workshop, proxy):
     never = workshop.send("ahold", str(workshop.folder / "never"), max_attempts=3)
     worker = workshop.worker(**{**SETTINGS, "shutdown_timeout": 6.0})
