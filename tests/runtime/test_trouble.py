@@ -6,7 +6,9 @@ import logging
 import pytest
 
 from tests.runtime.conftest import PATIENCE, Wrapped, eventually
+from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.errors import StoreBusyError, StoreReplacedError, StoreUnavailableError
+from tinyjobs.runtime.outage import Outage
 
 TROUBLE = {
     "busy": StoreBusyError("locked"),
@@ -97,6 +99,24 @@ def test_a_verb_that_fails_for_a_while_costs_two_lines_and_nothing_else(bench, v
     assert caplog.text.count(begins) == 1
     assert caplog.text.count(ends) == 1
     assert {bench.get(job).attempts for job in jobs} == {1}
+
+
+def test_what_fails_again_within_a_moment_is_the_same_outage(caplog):
+    """As when a server ends its sessions one after the other, while others connect already."""
+    clock = FrozenClock()
+    outage = Outage(clock)
+    gone = StoreUnavailableError("gone")
+    with caplog.at_level(logging.WARNING, "tinyjobs"):
+        for loop in ("read", "written", "read"):
+            assert outage.met(loop, gone)
+            assert outage.over(loop)
+            clock.advance(0.4)
+        clock.advance(0.2)
+        assert len(caplog.records) == 1 and outage.is_under_way
+        assert not outage.over("written")
+        assert not outage.met("read", StoreBusyError("locked"))
+        assert not outage.is_under_way
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == list(OUTAGE)
 
 
 @pytest.mark.parametrize("is_idle", [True, False])

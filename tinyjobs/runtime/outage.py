@@ -7,15 +7,21 @@ speaks for all of them, and so does the last that finds the store there again. O
 import logging
 import threading
 
+from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.trouble import Trouble, kind_of
 
 logger = logging.getLogger("tinyjobs.worker")
+
+# For so many seconds nothing may have failed before it is called over: a server ends its sessions one by one.
+_CALM = 0.5
 
 
 class Outage:
     """The outage of one store, if there is one, as the loops over it meet it. Safe to share between threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._failed_at = 0.0
         self._lock = threading.Lock()
         self._failing: set[str] = set()
         self._is_told = False
@@ -33,6 +39,7 @@ class Outage:
             return False
         with self._lock:
             self._failing.add(loop)
+            self._failed_at = self._clock.monotonic()
             if not self._is_told:
                 self._is_told = True
                 self.count += 1
@@ -47,7 +54,7 @@ class Outage:
         with self._lock:
             has_met = not self._failing.isdisjoint(loops)
             self._failing.difference_update(loops)
-            if self._is_told and not self._failing:
+            if self._is_told and not self._failing and self._clock.monotonic() - self._failed_at >= _CALM:
                 self._is_told = False
                 logger.warning("the store answers again")
         return has_met
