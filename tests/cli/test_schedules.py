@@ -3,14 +3,17 @@
 import io
 import json
 import signal
+import sys
 from datetime import UTC, datetime
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.tasks import task_backends
 
 from tests.schedules.daily import tasks
 from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.cron import NEVER
+from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.models import Job, Schedule
 from tinyjobs.taskbackend.shared import use_clock
 
@@ -138,6 +141,78 @@ def test_no_schedules(db):
 
 def test_the_tasks_of_the_app_are_what_they_are_for(clock):
     assert tasks.close_day.cron == "25 8-16 * * *"
+
+
+# --- what this process does not know ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def torn(clock, settings, tmp_path, monkeypatch):
+    """An app whose tasks module fails to import; a schedule of it is stored."""
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "__init__.py").write_text("")
+    (tmp_path / "torn" / "tasks.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "torn"]
+    row("torn.tasks.report", task="torn.tasks.report", next_run_at=MIDNIGHT - 60, skips=7)
+    yield "torn.tasks.report"
+    for name in ("torn", "torn.tasks"):
+        sys.modules.pop(name, None)
+
+
+def test_what_a_module_that_fails_to_import_may_declare_is_not_called_gone(torn):
+    text = Answer("schedules").out
+    assert "the code has it no more" not in text
+    assert "  note:  it may be declared in what could not be imported, torn.tasks (ZeroDivisionError: division" in text
+    entry = next(entry for entry in Answer("schedules", "--json").value if entry["name"] == torn)
+    assert (entry["in_code"], entry["next"]) == (None, [])
+
+
+def test_what_a_module_that_fails_to_import_may_declare_is_not_forgotten(torn):
+    row("by.hand", source="data")
+    answer = Answer("schedules", "delete", torn, "by.hand")
+    assert answer.error.returncode == 2
+    assert "torn.tasks (ZeroDivisionError: division by zero)" in str(answer.error)
+    assert "Mend that first" in str(answer.error)
+    assert answer.out == "by.hand is forgotten.\n"
+    assert Schedule.objects.get(name=torn).skips == 7
+    with pytest.raises(ConfigurationError, match=r"torn\.tasks"):
+        task_backends["default"].delete_schedule(torn)
+    assert Schedule.objects.filter(name=torn).exists()
+
+
+def test_once_the_module_is_mended_it_may_be_forgotten(torn, tmp_path):
+    (tmp_path / "torn" / "tasks.py").write_text("# nothing in here any more")
+    assert Answer("schedules", "delete", torn).out == f"{torn} is forgotten.\n"
+
+
+def test_what_nobody_fires_has_no_next_time(clock):
+    row("gone")
+    answer = Answer("schedules")
+    assert "  next:  -, since nobody fires it\n" in answer.out
+    entry = next(entry for entry in Answer("schedules", "--json").value if entry["name"] == "gone")
+    assert (entry["next"], entry["in_code"], entry["paused"]) == ([], False, False)
+
+
+@pytest.mark.parametrize(("grace", "is_late"), [(None, True), (600.0, False)])
+def test_late_is_what_the_grace_of_the_workers_does_not_allow(clock, settings, grace, is_late):
+    if grace is not None:
+        options = {"misfire_grace": grace}
+        settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "QUEUES": [], "OPTIONS": options}}
+    row("late", next_run_at=MIDNIGHT - 300, source="data")
+    answer = Answer("schedules")
+    assert answer.error is None
+    assert (" late\n" in answer.out, "Nobody fires" in answer.err) == (is_late, is_late)
+    entry = next(entry for entry in Answer("schedules", "--json").value if entry["name"] == "late")
+    assert entry["overdue"] is is_late
+
+
+def test_a_row_whose_arguments_cannot_be_read_is_named_when_it_is_run(clock):
+    row("torn row", source="data", payload=b"{nonsense")
+    row("of another time", source="data", codec="nonsense", payload=b"{}")
+    for name in ("torn row", "of another time"):
+        answer = Answer("schedules", "run", name)
+        assert f"the schedule {name!r}: " in str(answer.error)
 
 
 # --- processes ----------------------------------------------------------------------------------------------------

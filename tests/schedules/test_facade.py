@@ -289,6 +289,21 @@ def test_a_process_without_the_task_can_pause_and_resume(make_app, tmp_path, clo
         call(other, "run_schedule", "note")
 
 
+def test_what_is_resumed_goes_by_the_rule_of_the_code(make_app, tmp_path, clock, call):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    for rule in ("0 10 * * *", "30 9 * * *"):
+        app = make_app(url)
+        app.task(name="note", cron=rule)(lambda: None)
+        if rule == "0 10 * * *":
+            tick(app)
+            assert not stored(app, "note").is_paused
+            assert call(app, "pause_schedule", "note").is_paused
+    resumed = call(app, "resume_schedule", "note")
+    assert (resumed.cron, resumed.next_run_at, resumed.is_paused) == ("30 9 * * *", NINE + 1800, False)
+    tick(app)
+    assert stored(app, "note") == resumed
+
+
 def test_running_by_hand(noting, clock, call):
     tick(noting)
     clock.advance(40 * 60)

@@ -24,8 +24,8 @@ class AppTimetable:
         self, registry: TaskRegistry, producer: Producer, entries: Mapping[str, Schedule], default_zone: str
     ) -> None:
         self.default_zone = default_zone
-        #: Modules with tasks could not be imported, so that what is wrong here need not be.
-        self.is_incomplete = False
+        #: See `Timetable.unimported`. With any, what seems wrong here need not be.
+        self.unimported: Mapping[str, BaseException] = {}
         self._registry = registry
         self._producer = producer
         self._entries = entries
@@ -71,7 +71,7 @@ class AppTimetable:
 
     def refuse_problems(self) -> None:
         """Raise before anything runs, rather than when one of them is due."""
-        if self.problems() and not self.is_incomplete:
+        if self.problems() and not self.unimported:
             raise ConfigurationError(" ".join(self.problems()))
 
     def job(self, schedule: Schedule) -> Job:

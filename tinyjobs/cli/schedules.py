@@ -13,7 +13,8 @@ from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule, parsed
 from tinyjobs.runtime import schedules
-from tinyjobs.runtime.schedules import Overview, is_overdue, is_paused, upcoming
+from tinyjobs.runtime.schedules import Overview, shown_failures
+from tinyjobs.runtime.settings import WorkerSettings
 
 type Options = Mapping[str, Any]
 
@@ -22,7 +23,7 @@ _FIRINGS = 3
 
 def list_schedules(target: Target, options: Options, console: Console) -> None:
     """Print every schedule with its next firings, in its own time zone."""
-    found = finish(schedules.overview(target.store, target.timetable))
+    found = overview_of(target)
     coming = [_as_state(schedule, found.now) for schedule in found.unregistered]
     if options["as_json"]:
         console.json([_as_dict(target, found, state) for state in (*found.states, *coming)])
@@ -38,6 +39,12 @@ def list_schedules(target: Target, options: Options, console: Console) -> None:
         console.warn(problem)
     if warning := nobody_fires(found):
         console.warn(warning)
+
+
+def overview_of(target: Target) -> Overview:
+    """The schedules, late by the grace that the program's settings give its workers."""
+    grace = WorkerSettings.parse(target.worker_defaults, "worker").misfire_grace
+    return finish(schedules.overview(target.store, target.timetable, grace))
 
 
 def nobody_fires(found: Overview) -> str | None:
@@ -107,7 +114,7 @@ def _each(target: Target, options: Options, console: Console, act: Callable[[str
 
 
 def _moved(state: ScheduleState) -> dict[str, object]:
-    if is_paused(state):
+    if state.is_paused:
         return {"paused": True, "next_run_at": None, "told": "is paused"}
     told = f"fires next at {_local(state, state.next_run_at)}"
     return {"paused": False, "next_run_at": state.next_run_at, "told": told}
@@ -126,22 +133,33 @@ def _print_one(state: ScheduleState, found: Overview, console: Console, note: st
 
 
 def _next(state: ScheduleState, found: Overview) -> str:
-    if is_paused(state):
+    if state.is_paused:
         return "paused"
-    return ", ".join(_local(state, instant) for instant in upcoming(state, found.now, _FIRINGS)) or "-"
+    if state.name in found.inert:
+        return "-, since nobody is known to fire it" if found.unimported else "-, since nobody fires it"
+    return ", ".join(_local(state, instant) for instant in found.upcoming(state, _FIRINGS)) or "-"
 
 
 def _notes(state: ScheduleState, found: Overview) -> list[str]:
     notes = []
     if state.error is not None:
         notes.append(f"stopped itself: {state.error}")
-    if state.name in found.inert:
+    if state.name in found.inert and found.unimported:
+        notes.append(f"it may be declared in what could not be imported, {shown_failures(found.unimported)}")
+    elif state.name in found.inert:
         notes.append("the code has it no more, so it does not fire; `schedules delete` forgets it")
-    elif is_overdue(state, found.now):
+    elif found.is_overdue(state):
         notes.append(f"{shown_seconds(found.now - state.next_run_at)} late")
     if state.source == DATA:
         notes.append("kept as data")
     return notes
+
+
+def _is_in_code(state: ScheduleState, found: Overview) -> bool | None:
+    """None: that is not known, since not all of the code could be imported."""
+    if state.name in found.inert and found.unimported:
+        return None
+    return state.source != DATA and state.name not in found.inert
 
 
 def _words(state: ScheduleState) -> str:
@@ -189,11 +207,11 @@ def _as_dict(target: Target, found: Overview, state: ScheduleState) -> dict[str,
         "queue": state.queue,
         "priority": state.priority,
         "source": state.source,
-        "paused": is_paused(state),
-        "overdue": state.name not in found.inert and is_overdue(state, found.now),
-        "in_code": state.source != DATA and state.name not in found.inert,
+        "paused": state.is_paused,
+        "overdue": found.is_overdue(state),
+        "in_code": _is_in_code(state, found),
         "registered": any(state is stored for stored in found.states),
-        "next": upcoming(state, found.now, _FIRINGS),
+        "next": found.upcoming(state, _FIRINGS),
         "last_run_at": state.last_run_at,
         "last_job_id": state.last_job_id,
         "skips": state.skips,

@@ -135,7 +135,7 @@ class AppTarget:
         """See `Target.discover`. The app's own module was imported to find it."""
         _, failures = import_all(patterns)
         # An unknown task of a schedule is then no mistake in the schedule, and no reason not to start.
-        self._app.timetable.is_incomplete = bool(failures)
+        self._app.timetable.unimported = failures
         return failures
 
     def check_layout(self) -> None:

@@ -118,7 +118,7 @@ def _warn_of_schedules(target: Target, settings: WorkerSettings, console: Consol
         console.warn(problem)
     if settings.fires_schedules:
         return
-    found = finish(overview(target.store, target.timetable))
+    found = finish(overview(target.store, target.timetable, settings.misfire_grace))
     if found.active:
         flag = "--until-empty" if settings.scheduler else "--no-scheduler"
         them = "1 schedule" if found.active == 1 else f"{found.active} schedules"

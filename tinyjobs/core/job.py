@@ -6,6 +6,7 @@ They are plain values. A record never reaches back to the store it came from. In
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tinyjobs.core.cron import NEVER
 from tinyjobs.core.record import record
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 
@@ -167,6 +168,7 @@ class ScheduleState:
     `payload` holds the arguments, encoded by `codec` (None: there are none); `queue` and `priority` are None where
     those of the task hold. `source` is "code" for what is declared there, "data" for what was made at run time.
     `error` tells why the schedule stopped itself. `skips` counts firings that found their last job still active.
+    While `is_paused`, `next_run_at` is a time that never comes.
     """
 
     name: str
@@ -185,6 +187,11 @@ class ScheduleState:
     source: str = "code"
     error: str | None = None
     skips: int = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it fires no more until it is resumed: somebody paused it, or it stopped itself."""
+        return self.next_run_at >= NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

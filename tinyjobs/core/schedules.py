@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.cron import Cron, zone_of
-from tinyjobs.core.errors import ConfigurationError, refuse_unknown
+from tinyjobs.core.errors import ConfigurationError, SerializationError, refuse_unknown
 from tinyjobs.core.firing import Misfire
 from tinyjobs.core.job import Job, ScheduleState
 from tinyjobs.core.options import check_flag, check_priority, check_queue, check_task_name
@@ -34,6 +34,11 @@ class Rule:
     timezone: str
     misfire: Misfire = Misfire.SKIP
     overlap: bool = False
+
+    @property
+    def when(self) -> tuple[str, str]:
+        """What a store keeps of when it fires: the expression and the zone."""
+        return self.cron.text, self.timezone
 
     @property
     def zone(self) -> tzinfo:
@@ -108,7 +113,11 @@ class Schedule:
     def read(cls, state: ScheduleState, codecs: CodecRegistry) -> "Schedule":
         """The schedule that a store keeps. Raises what is wrong with it: `ConfigurationError`, `SerializationError`."""
         source = f"the schedule {state.name!r}"
-        args, kwargs = ((), {}) if state.payload is None else codecs.get(state.codec).decode_call(state.payload)
+        try:
+            args, kwargs = ((), {}) if state.payload is None else codecs.get(state.codec).decode_call(state.payload)
+        except (ConfigurationError, SerializationError) as error:
+            kind = SerializationError if isinstance(error, SerializationError) else ConfigurationError
+            raise kind(f"{source}: its arguments cannot be read: {error}") from error
         given = {name: getattr(state, name) for name in (*RULE_OPTIONS, "task", "queue", "priority")}
         return cls.parse(state.name, {**given, "args": list(args), "kwargs": kwargs}, source, state.timezone)
 
@@ -141,6 +150,11 @@ class Timetable(Protocol):
 
     def declared(self) -> Mapping[str, Schedule]:
         """By name, those that the code and the settings declare and that can work; `problems` tells of the others."""
+        ...
+
+    @property
+    def unimported(self) -> Mapping[str, BaseException]:
+        """The modules that could not be imported when tasks were looked for: what they declare is not known here."""
         ...
 
     def problems(self) -> Sequence[str]:

@@ -82,6 +82,7 @@ class AliasTarget:
                 if isinstance(value, Task):
                     self.catalogue.find(value.module_path)
         failures |= more
+        self._shared.timetable.unimported = failures
         problems = [*self.catalogue.check_settings(), *self._shared.timetable.problems()]
         if problems and not failures:
             raise ConfigurationError(" ".join(problems))

@@ -27,7 +27,7 @@ from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
 from tinyjobs.core.sight import out_of_sight
 from tinyjobs.core.trouble import Backoff, Trouble, is_final, kind_of, log_failure
 from tinyjobs.runtime.engine import Engine
-from tinyjobs.runtime.schedules import is_paused, new_state
+from tinyjobs.runtime.schedules import new_state
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.unfireable import Unfireable
 
@@ -172,7 +172,7 @@ class Scheduler:
         declared = self._declared.get(state.name)
         if declared is not None:
             return declared
-        if state.source != DATA or is_paused(state):
+        if state.source != DATA or state.is_paused:
             return None  # what is declared elsewhere, or nowhere any more, is not ours
         row = replace(state, next_run_at=0.0, last_run_at=None, last_job_id=None, skips=0)
         kept = self._read.get(state.name)

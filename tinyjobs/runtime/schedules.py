@@ -5,7 +5,7 @@ compare and swap, so a scheduler that fires at the same moment is never written 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinyjobs.backends.base import Backend
@@ -15,26 +15,17 @@ from tinyjobs.core.errors import ConfigurationError, ScheduleNotFoundError, Stor
 from tinyjobs.core.firing import MISFIRE_GRACE
 from tinyjobs.core.job import Job, ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
+from tinyjobs.core.storable import describe_exception
 
 # A scheduler moves a row once a minute at most; who loses this often meets something else.
 _TRIES = 100
-# A scheduler sleeps half a minute at most; a firing so late has nobody to make it.
-_OVERDUE = MISFIRE_GRACE + 30.0
-
-
-def is_paused(state: ScheduleState) -> bool:
-    """Whether the schedule stands at a time that never comes."""
-    return state.next_run_at >= NEVER
-
-
-def is_overdue(state: ScheduleState, now: float) -> bool:
-    """Whether no scheduler can be at work: the schedule should have fired long ago, as far as those go."""
-    return state.next_run_at < now - _OVERDUE
+# A scheduler sleeps half a minute at most; a firing that much later than the grace has nobody to make it.
+_LONGEST_SLEEP = 30.0
 
 
 def upcoming(state: ScheduleState, now: float, count: int) -> list[float]:
     """When it fires next; nothing for a paused one and for one whose rule cannot be read."""
-    if is_paused(state):
+    if state.is_paused:
         return []
     try:
         cron, zone = parsed(state.cron), zone_of(state.timezone)
@@ -63,6 +54,11 @@ async def delete(store: Backend, timetable: Timetable, name: str) -> None:
             f"The schedule {name!r} is declared in the code ({timetable.declared()[name].source}), which would bring "
             f"it back. Take it out there, or pause it."
         )
+    if timetable.unimported and (await find(store, timetable, name)).source != DATA:
+        raise ConfigurationError(
+            f"The schedule {name!r} may still be declared in what could not be imported here, "
+            f"{shown_failures(timetable.unimported)}, so it is kept. Mend that first, then ask again."
+        )
     if not await store.delete_schedule(name):
         raise _unknown(name)
 
@@ -71,17 +67,25 @@ async def pause(store: Backend, timetable: Timetable, name: str) -> ScheduleStat
     """Have it fire no more until it is resumed. Restarts and deploys leave it paused; a changed rule does not."""
     for _ in range(_TRIES):
         state = await find(store, timetable, name)
-        if is_paused(state) or await _move(store, state, NEVER):
+        if state.is_paused or await _move(store, state, NEVER):
             return await find(store, timetable, name)
     raise _contended(name)
 
 
 async def resume(store: Backend, timetable: Timetable, name: str) -> ScheduleState:
-    """Have a paused one fire again, from its next time on; one that is not paused stays as it is."""
+    """Have a paused one fire again, from its next time on; one that is not paused stays as it is.
+
+    Its rule is that of the code, where this program declares it.
+    """
     for _ in range(_TRIES):
         state = await find(store, timetable, name)
-        if not is_paused(state):
+        if not state.is_paused:
             return state
+        declared = timetable.declared().get(name)
+        if declared is not None and declared.rule.when != (state.cron, state.timezone):
+            # A rule that has changed begins at its next time, as where a scheduler registers it.
+            await store.register_schedules([new_state(timetable, declared, await store.present())])
+            continue
         try:
             cron, zone = parsed(state.cron), zone_of(state.timezone)
         except ConfigurationError as error:
@@ -134,28 +138,40 @@ def new_state(timetable: Timetable, declared: Schedule, now: float) -> ScheduleS
 class Overview:
     """The schedules of a program and its store at the instant `now`: those stored, those declared and not yet stored.
 
-    `inert` names stored ones that the code once declared and no longer does: nobody fires them.
+    `inert` names stored ones that are not data and that this code does not declare: it does not fire them. With
+    `unimported` modules it may be that those do. `grace`: by how many seconds a firing may be late.
     """
 
     now: float
     states: list[ScheduleState]
     unregistered: list[Schedule]
     inert: frozenset[str]
+    unimported: Mapping[str, BaseException] = field(default_factory=dict)
+    grace: float = MISFIRE_GRACE
 
     @property
     def overdue(self) -> list[ScheduleState]:
         """Those that should have fired long ago: no scheduler is at work."""
-        return [state for state in self.states if state.name not in self.inert and is_overdue(state, self.now)]
+        return [state for state in self.states if self.is_overdue(state)]
+
+    def is_overdue(self, state: ScheduleState) -> bool:
+        """Whether no scheduler can be at work: the schedule should have fired long ago, as far as those go."""
+        latest = max(self.grace, MISFIRE_GRACE) + _LONGEST_SLEEP
+        return state.name not in self.inert and state.next_run_at < self.now - latest
+
+    def upcoming(self, state: ScheduleState, count: int) -> list[float]:
+        """When it fires next; nothing for one that nobody fires."""
+        return [] if state.name in self.inert else upcoming(state, self.now, count)
 
     @property
     def active(self) -> int:
         """How many there are to fire."""
-        stored = [state for state in self.states if state.name not in self.inert and not is_paused(state)]
+        stored = [state for state in self.states if state.name not in self.inert and not state.is_paused]
         return len(stored) + len(self.unregistered)
 
 
-async def overview(store: Backend, timetable: Timetable) -> Overview:
-    """Look at all of them."""
+async def overview(store: Backend, timetable: Timetable, grace: float = MISFIRE_GRACE) -> Overview:
+    """Look at all of them. `grace` is that of the schedulers, where it is known."""
     declared = timetable.declared()
     states = await store.schedules()
     known = {state.name for state in states}
@@ -164,7 +180,18 @@ async def overview(store: Backend, timetable: Timetable) -> Overview:
         states=states,
         unregistered=[schedule for name, schedule in sorted(declared.items()) if name not in known],
         inert=frozenset(state.name for state in states if state.source != DATA and state.name not in declared),
+        unimported=timetable.unimported,
+        grace=grace,
     )
+
+
+def shown_failures(unimported: Mapping[str, BaseException]) -> str:
+    """The modules that could not be imported, each with the reason."""
+    return ", ".join(f"{name} ({_reason(error)})" for name, error in sorted(unimported.items()))
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {describe_exception(error).message}"
 
 
 async def _move(store: Backend, state: ScheduleState, next_run_at: float) -> bool:

@@ -80,7 +80,9 @@ class Scheduling(BaseTaskBackend):
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule that is kept as data, or that no code declares any more. Its jobs stay."""
-        finish(schedules.delete(self.shared.store, self._timetable(name), name))
+        timetable = self._timetable(name)
+        timetable.unimported = self.shared.catalogue.discover()
+        finish(schedules.delete(self.shared.store, timetable, name))
 
     async def adelete_schedule(self, name: str) -> None:
         """See `delete_schedule`."""

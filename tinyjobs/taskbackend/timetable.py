@@ -26,6 +26,8 @@ class DjangoTimetable:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
+        #: See `Timetable.unimported`.
+        self.unimported: Mapping[str, BaseException] = {}
         # What was found out, and how many tasks were known then.
         self._found: tuple[int, Mapping[str, Schedule], Sequence[str]] | None = None
 
