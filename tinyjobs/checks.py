@@ -31,7 +31,7 @@ def check_tables(databases: Sequence[str] | None = None, **kwargs: Any) -> list[
         vendor = find_vendor(connection.vendor)
         if vendor is None or f"{PREFIX}_meta" not in connection.introspection.table_names():
             continue  # said elsewhere, or not migrated yet
-        missing = lacking(connection, vendor.statements)
+        missing = lacking(connection, vendor)
         if missing:
             found.append(
                 make_warning(

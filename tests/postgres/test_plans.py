@@ -130,7 +130,8 @@ def test_every_statement_on_jobs_has_its_meant_indexes(examined: dict[str, Exami
     statements = examined["small"].statements
     on_jobs = {name for name in statements.names() if "tinyjobs_jobs" in statements[name].format}
     inserts = {name for name in on_jobs if name.startswith("insert")}
-    assert on_jobs - inserts - {"probe"} == set(MEANT)  # which reads no row
+    # One reads no row, the other is for a store that has lost an index.
+    assert on_jobs - inserts - {"probe", "key_clashes"} == set(MEANT)
 
 
 @pytest.mark.parametrize("queues", [ONE, THREE, ALL], ids=["one queue", "three queues", "all queues"])

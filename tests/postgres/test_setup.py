@@ -1,6 +1,5 @@
 """How the tables come to be: many processes at once, one that dies half-way, and tables that are somebody else's."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,19 +9,13 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from psycopg import sql
 
+from tests.postgres.conftest import run_sql
 from tinyjobs.app.facade import TinyJobs
 from tinyjobs.backends.sql import layout
 from tinyjobs.core.errors import ConfigurationError, NewerStoreError
 
 pytestmark = pytest.mark.postgres
-
-
-def run_sql(url, *statements):
-    with psycopg.connect(url, autocommit=True) as raw:
-        for statement in statements:
-            raw.execute(statement)
 
 
 def relations(url, schema="public"):
@@ -225,16 +218,6 @@ def test_meta_that_makes_no_sense_is_named(make_app, postgres_url):
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def role(postgres_cluster, postgres_url):
-    """A role that may connect and nothing else."""
-    name = f"plain_{os.getpid()}_{id(postgres_url)}"
-    postgres_cluster.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
-    yield name
-    run_sql(postgres_url, f"DROP OWNED BY {name} CASCADE")
-    postgres_cluster.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 
 def test_a_role_with_a_schema_of_its_own_needs_no_right_on_the_database(make_app, postgres_url, role):

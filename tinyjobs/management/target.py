@@ -96,6 +96,8 @@ class AliasTarget:
             return
         connection = DjangoConnection(connections[alias], vendor.translate)
         finish(layout.check(connection, vendor.statements, self._settings.where))
+        if vendor.indexes is not None:
+            finish(vendor.indexes.check(connection, vendor.statements, self._settings.where))
 
     def declared_queues(self) -> Collection[str]:
         """The queues of the tasks, and those of `QUEUES`."""

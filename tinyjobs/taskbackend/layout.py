@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from django.core.management import CommandError
 from django.db import DatabaseError, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
@@ -21,7 +22,7 @@ from django.db.migrations.state import ProjectState
 
 from tinyjobs.backends.sql import layout
 from tinyjobs.backends.sql.statements import Statement, Statements
-from tinyjobs.core.errors import SchemaMissingError
+from tinyjobs.core.errors import SchemaMissingError, TinyJobsError
 from tinyjobs.core.inline import finish
 from tinyjobs.taskbackend.connection import DjangoConnection
 from tinyjobs.taskbackend.vendors import PREFIX, Vendor, find_vendor, supported
@@ -99,13 +100,37 @@ def complete_layout(
         return
     if not _is_wanted(connection):
         return
+    _mend(connection, vendor)
     with transaction.atomic(using=using):
         _complete(connection, vendor.statements)
 
 
-def lacking(connection: BaseDatabaseWrapper, statements: Statements) -> list[str]:
-    """The names of tables and indexes that the DDL makes and the database does not have."""
-    return [name for _, name, _ in _absent(connection, statements)]
+def lacking(connection: BaseDatabaseWrapper, vendor: Vendor) -> list[str]:
+    """The tables and indexes that the DDL makes and the database does not have, or has and cannot use."""
+    absent = [name for _, name, _ in _absent(connection, vendor.statements)]
+    if vendor.indexes is None:
+        return absent
+    faults = finish(vendor.indexes.find(DjangoConnection(connection, vendor.translate), vendor.statements))
+    return [*absent, *(text for text in map(str, faults) if text not in absent)]
+
+
+def _mend(connection: BaseDatabaseWrapper, vendor: Vendor) -> None:
+    """Build again what the tables lack or what is no good, while jobs go on: on a connection of its own.
+
+    Inside a transaction nothing can be built in that way; what is missing is then made there.
+    """
+    if vendor.indexes is None or connection.in_atomic_block or f"{PREFIX}_meta" not in _tables(connection):
+        return
+    if not finish(vendor.indexes.find(DjangoConnection(connection, vendor.translate), vendor.statements)):
+        return
+    apart = connections.create_connection(connection.alias)
+    try:
+        where = f"DATABASES[{connection.alias!r}]"
+        finish(vendor.indexes.mend(DjangoConnection(apart, vendor.translate), vendor.statements, where))
+    except TinyJobsError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        apart.close()
 
 
 def _complete(connection: BaseDatabaseWrapper, statements: Statements) -> None:

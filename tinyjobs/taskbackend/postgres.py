@@ -12,6 +12,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tinyjobs.backends.base import Backend
+from tinyjobs.backends.postgres import indexes
 from tinyjobs.backends.postgres.dialect import PostgresDialect
 from tinyjobs.backends.postgres.notifying import Announcer
 from tinyjobs.backends.postgres.options import PostgresOptions
@@ -75,4 +76,5 @@ VENDOR = Vendor(
     open=_open,
     missing_for_workers=_missing_for_workers,
     announcer=_announcer,
+    indexes=indexes,
 )

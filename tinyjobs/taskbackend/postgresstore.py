@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import connections
 
+from tinyjobs.backends.postgres import indexes
 from tinyjobs.backends.postgres.backend import PostgresBackend
 from tinyjobs.backends.postgres.options import PostgresOptions, libpq_only
 from tinyjobs.backends.sql import layout
@@ -23,6 +24,8 @@ class MigratedPostgres(PostgresBackend):
     async def _install(self, connection: Connection) -> None:
         await self._place(connection)
         await layout.check(connection, self.statements, self.where)
+        slowing = await indexes.check(connection, self.statements, self.where)
+        indexes.warn_of(slowing, self.where, "`manage.py migrate` builds it again.")
 
 
 def open_migrated(alias: str, clock: Clock, options: PostgresOptions) -> MigratedPostgres:

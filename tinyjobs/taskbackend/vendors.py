@@ -5,15 +5,16 @@ A database whose vendor is not listed here cannot be a store; `migrate` leaves i
 driver above all, is imported when a project turns out to have such a database.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tinyjobs.backends.base import Backend
+from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.core.clock import Clock
@@ -27,6 +28,22 @@ _MODULES = {
     "postgresql": "tinyjobs.taskbackend.postgres",
     "sqlite": "tinyjobs.taskbackend.sqlite",
 }
+
+
+class Indexes(Protocol):
+    """Looks after a store's indexes, where a database may keep one that is no good."""
+
+    async def find(self, connection: Connection, statements: Statements) -> Sequence[object]:
+        """What is not as the DDL has it; each one's text tells what it is."""
+        ...
+
+    async def check(self, connection: Connection, statements: Statements, where: str) -> Sequence[object]:
+        """The same, unless jobs cannot do without: then it raises `SchemaMissingError` with the remedy."""
+        ...
+
+    async def mend(self, connection: Connection, statements: Statements, where: str) -> None:
+        """Build what is lacking, on a connection of its own in autocommit."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +67,8 @@ class Vendor:
     missing_for_workers: Callable[[BaseDatabaseWrapper], tuple[str, str] | None] = lambda connection: None
     #: From the store's own options, how workers are told of jobs; None where they are not, or find out themselves.
     announcer: Callable[[Mapping[str, Any]], Announce | None] | None = None
+    #: None where an index that is there is as it was made.
+    indexes: Indexes | None = None
 
     @property
     def dialect(self) -> Dialect:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from tinyjobs.backends.base import Backend
+from tinyjobs.backends.postgres import indexes
 from tinyjobs.backends.postgres.dialect import PostgresDialect
 from tinyjobs.backends.postgres.joining import Joining
 from tinyjobs.backends.postgres.listener import Listener
@@ -77,7 +78,10 @@ class PostgresBackend(SqlBackend):
         return cls(lambda: keywords, where=shown_url(url), clock=clock, options=parsed)
 
     async def setup(self) -> None:
-        """Create the tables, or check that this release can work on those that are there."""
+        """Create the tables, or check those that are there and build the indexes that they lack.
+
+        Raises `StoreBusyError` where an index that jobs depend on had to wait for somebody else for too long.
+        """
         if not self._source.is_placed:
             runner: Any = self._runner
             await runner.apart(self._prepare)
@@ -182,7 +186,9 @@ class PostgresBackend(SqlBackend):
     async def _install(self, connection: Connection) -> None:
         await self._place(connection)
         try:
-            await install(connection, self.statements, self.where, suits=self._suits, first=self._begin_layout)
+            await install(
+                connection, self.statements, self.where, suits=self._suits, first=self._begin_layout, tables_only=True
+            )
         except StoreError as error:
             if getattr(error, "sqlstate", None) != _FORBIDDEN:
                 raise
@@ -192,6 +198,7 @@ class PostgresBackend(SqlBackend):
                 f"SELECT, INSERT, UPDATE and DELETE."
             ) from error
         await self._joining.learn(connection)
+        await indexes.mend(connection, self.statements, self.where)
 
     async def _place(self, connection: Connection) -> None:
         """Find the schema of the tables; from here on every statement names it."""

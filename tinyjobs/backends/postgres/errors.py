@@ -15,6 +15,8 @@ _BUSY = {
     "53300": "The server has no connection left.",
 }
 _MISSING = {"42P01", "42703", "3F000"}
+# What only an ON CONFLICT without its unique index meets.
+_UNARBITRATED = {"42P10"}
 _READ_ONLY = {"25006": "The server takes no writes: it is a standby or read-only."}
 _OUT_OF_REACH = {"08", "57", "58", "53", "28", "3D", "XX"}
 _REFUSED = {"22", "23", "54"}
@@ -41,6 +43,11 @@ def translate(error: BaseException, where: str) -> BaseException:
         told = SchemaMissingError(
             f"{where}: {text}. The tables of tinyjobs are missing or older than this release: run `manage.py migrate` "
             f"in a Django project, or setup() otherwise."
+        )
+    elif state in _UNARBITRATED:
+        told = SchemaMissingError(
+            f"{where}: {text}. A unique index or primary key of tinyjobs is missing or not valid. `manage.py migrate` "
+            f"in a Django project, or setup() in a process that starts, builds it again."
         )
     elif state[:2] in _REFUSED:
         told = DataRefusedError(f"{where}: {text}")

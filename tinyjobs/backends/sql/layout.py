@@ -18,7 +18,8 @@ logger = logging.getLogger("tinyjobs.store")
 LAYOUT = "tinyjobs-django"
 SCHEMA_VERSION = 1
 COMPATIBLE_SINCE = 1
-_MADE = re.compile(r'CREATE (?:UNIQUE )?(?:TABLE|INDEX) (?:"(?:[^"]|"")*"\.)?(\w+)')
+_PLACE = r'(?:"(?:[^"]|"")*"\.)?'
+_MADE = re.compile(rf"CREATE (?:UNIQUE )?(?:TABLE|INDEX) {_PLACE}(\w+)(?: ON {_PLACE}(\w+))?")
 
 
 async def install(
@@ -28,14 +29,17 @@ async def install(
     *,
     suits: Verb[None] | None = None,
     first: Verb[None] | None = None,
+    tables_only: bool = False,
 ) -> None:
     """Create what the DDL has and the store lacks, once it is sure whose tables these are.
 
     Safe when many processes start at once. A store laid out by a newer release is left as it is. `suits` is asked
     before the first table is made, and raises where a store should not live. `first` opens the transaction: it keeps
-    other processes out, where beginning one does not.
+    other processes out, where beginning one does not. `tables_only`: an index that a table lacks which is there
+    already is left to the caller.
     """
-    if not await _lacking(connection, statements, where, first):
+    lacking = await _lacking(connection, statements, where, first)
+    if not (_with_new_tables(statements, lacking) if tables_only else lacking):
         return
     async with connection.transaction():
         if first is not None:
@@ -43,6 +47,8 @@ async def install(
         # Another process may have been first while this one waited for the lock.
         lacking = await _lacking(connection, statements, where)
         is_new = len(lacking) == len(_made(statements))
+        if tables_only:
+            lacking = _with_new_tables(statements, lacking)
         if is_new and suits is not None:
             await suits(connection)
         if lacking and not is_new:
@@ -57,6 +63,13 @@ async def check(connection: Connection, statements: Statements, where: str) -> N
     """Raise unless this release can work on the store; never changes it. For stores that `migrate` lays out."""
     if f"{statements.prefix}_jobs" in await _lacking(connection, statements, where):
         raise SchemaMissingError(f"{where} has no {statements.prefix}_jobs table yet. Run `manage.py migrate`.")
+
+
+async def is_newer(connection: Connection, statements: Statements) -> bool:
+    """Whether a newer release laid the store out, so that this one does not know each of its indexes."""
+    rows: dict[str, str] = dict(await connection.fetch(statements["meta"]))
+    version = rows.get("schema_version", "")
+    return version.isdecimal() and int(version) > SCHEMA_VERSION
 
 
 def meta_rows() -> list[tuple[str, str]]:
@@ -112,6 +125,12 @@ async def _lacking(
 def _made(statements: Statements) -> dict[str, Statement]:
     """The statements of the DDL by the name of the table or index that each makes."""
     return {found[1]: entry for entry in statements.schema if (found := _MADE.match(entry.format))}
+
+
+def _with_new_tables(statements: Statements, lacking: list[str]) -> list[str]:
+    """Without the indexes of tables that are there."""
+    tables = {found[1]: found[2] for entry in statements.schema if (found := _MADE.match(entry.format))}
+    return [name for name in lacking if tables[name] is None or tables[name] in lacking]
 
 
 async def _heal_meta(connection: Connection, statements: Statements, where: str, first: Verb[None] | None) -> None:
