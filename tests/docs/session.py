@@ -19,7 +19,7 @@ from tests.docs.pages import ROOT, Block, blocks
 PRELUDES = Path(__file__).parent / "preludes"
 # Commands that set up a machine, or that run until somebody stops them.
 _NOT_RUN = re.compile(
-    r"(\S*python3? -m (venv|pip)|python3? runtests\.py|git |pip |\S+ manage\.py runserver|python -m tests\.)"
+    r"(\S*python3? -m (venv|pip)|(\w+=\S+ )?python3? runtests\.py|git |pip |\S+ manage\.py runserver|python -m tests\.)"
 )
 
 
