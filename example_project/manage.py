@@ -13,7 +13,7 @@ def main() -> None:
     if sys.argv[1:2] == ["demo"]:
         # The demo begins with an empty database, and leaves alone the one you try the shop with.
         os.environ.setdefault("SHOP_VAR", str(HERE / "var" / "demo"))
-        if "SHOP_DATABASE" in os.environ:
+        if os.environ.get("SHOP_DATABASE"):
             os.environ["SHOP_DATABASE"] += "_demo"
     try:
         from django.core.management import execute_from_command_line

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import django
+from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -49,7 +50,10 @@ SQLITE = {
 
 # With SHOP_DATABASE=postgresql://user:password@host/shop the shop is on Postgres instead, where nothing has to be set
 # for tinyjobs. The driver is installed by `pip install "psycopg[binary,pool]"`.
-PLACE = urlsplit(os.environ.get("SHOP_DATABASE", ""))
+ADDRESS = os.environ.get("SHOP_DATABASE", "")
+PLACE = urlsplit(ADDRESS)
+if ADDRESS and PLACE.scheme not in ("postgresql", "postgres"):
+    raise ImproperlyConfigured("SHOP_DATABASE has to be an address such as postgresql://user:password@host/shop.")
 POSTGRES = {
     "ENGINE": "django.db.backends.postgresql",
     "NAME": unquote(PLACE.path[1:]),
@@ -59,7 +63,7 @@ POSTGRES = {
     "PORT": PLACE.port or "",
 }
 
-DATABASES = {"default": POSTGRES if PLACE.scheme == "postgresql" else SQLITE}
+DATABASES = {"default": POSTGRES if ADDRESS else SQLITE}
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
