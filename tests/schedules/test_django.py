@@ -4,14 +4,17 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from io import StringIO
 
 import django
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.checks import run_checks
+from django.core.management import call_command
 from django.db import connections, transaction
-from django.tasks import task_backends
+from django.tasks import TaskResultStatus, task_backends
 from django.tasks.exceptions import InvalidTask
+from django.tasks.signals import task_enqueued
 
 from tests.schedules.daily import tasks
 from tinyjobs import task
@@ -67,6 +70,7 @@ def tick(*, discover=True):
             try:
                 while await scheduler.tick() == 0.0:
                     pass
+                await scheduler.told()
             finally:
                 if engine.store.capabilities.loop_bound:
                     await engine.store.close()
@@ -321,6 +325,69 @@ def test_the_same_from_async_code(project):
     result, states = asyncio.run(steer())
     assert ([state.name for state in states], result.args) == (["x"], [1])
     assert not Schedule.objects.exists()
+
+
+# --- told of ------------------------------------------------------------------------------------------------------
+
+
+class Heard:
+    """What `task_enqueued` tells of, and whether the ORM could be used there."""
+
+    def __init__(self, more=()):
+        self.told, self.more = [], more
+
+    def hear(self, sender, task_result, **kwargs):
+        self.told.append((sender, task_result, Job.objects.filter(id=task_result.id).count()))
+
+    def __enter__(self):
+        for receiver in (*self.more, self.hear):
+            task_enqueued.connect(receiver)
+        return self
+
+    def __exit__(self, *exc):
+        for receiver in (*self.more, self.hear):
+            task_enqueued.disconnect(receiver)
+
+
+def raising(**kwargs):
+    raise RuntimeError("a receiver that fails")
+
+
+@pytest.mark.parametrize("opened", [open_worker, open_scheduler])
+def test_jobs_of_a_schedule_are_told_of_once_they_are_kept(project, clock, opened):
+    backend = project({"schedules": {"x": {"task": POST, "cron": "0 8 * * *", "args": [3], "overlap": True}}})
+    tick()
+    clock.advance(8 * 3600)
+    with Heard([raising]) as heard, opened() as running, ThreadPoolExecutor(1) as pool:
+        running.engine.catalogue.discover()
+        ended = pool.submit(lambda: asyncio.run(running.run()))
+        try:
+            until(lambda: heard.told)
+        finally:
+            running.stop()
+        ended.result(20)
+    ((sender, result, rows),) = heard.told
+    assert (sender, rows, result.args, result.backend) == (type(backend), 1, [3], "default")
+    assert (result.id, result.status) == (Job.objects.get(task=POST).id, TaskResultStatus.READY)
+    assert result.scheduled_for.timestamp() == MIDNIGHT + 8 * 3600
+
+
+def test_a_firing_that_makes_no_job_is_not_told_of(project, clock):
+    project({"schedules": {"x": {"task": POST, "cron": "0 * * * *", "args": [3]}}})
+    tick()
+    with Heard() as heard:
+        for hour in range(1, 4):
+            clock.advance(3600)
+            tick()
+            assert (hour, [result.id for _, result, _ in heard.told]) == (hour, [Job.objects.get(task=POST).id])
+
+
+def test_a_job_that_the_command_made_is_told_of(project):
+    project()
+    with Heard() as heard:
+        for _ in range(2):
+            call_command("tinyjobs", "schedules", "run", CLOSE, stdout=StringIO())
+    assert [(result.id, rows) for _, result, rows in heard.told] == [(Job.objects.get().id, 1)]
 
 
 # --- a worker and a scheduler of the project ----------------------------------------------------------------------

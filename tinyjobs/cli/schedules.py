@@ -74,6 +74,8 @@ def run_schedules(target: Target, options: Options, console: Console) -> None:
 
     def run(name: str) -> dict[str, object]:
         job = finish(schedules.run_now(target.store, target.timetable, target.codecs, name))
+        if not job.existing:
+            target.announce(job)
         told = "has a job that has not ended" if job.existing else "made a job"
         return {"job": job.id, "existing": job.existing, "told": f"{told}: {job.id}"}
 

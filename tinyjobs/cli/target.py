@@ -16,6 +16,7 @@ from tinyjobs.backends.base import Backend
 from tinyjobs.cli.imports import Failures, import_all, told
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.job import Job
 from tinyjobs.core.retention import Retention
 from tinyjobs.core.schedules import Timetable
 from tinyjobs.core.task import Catalogue
@@ -73,6 +74,10 @@ class Target(Protocol):
 
     def versions(self) -> Sequence[str]:
         """Names and versions of what the target runs on."""
+        ...
+
+    def announce(self, job: Job) -> None:
+        """Tell whom the program would tell of a job that it sends itself."""
         ...
 
     def warnings(self) -> Sequence[str]:
@@ -149,6 +154,9 @@ class AppTarget:
     def versions(self) -> Sequence[str]:
         """See `Target.versions`."""
         return own_versions()
+
+    def announce(self, job: Job) -> None:
+        """Nobody: an app has no hook for that."""
 
     def warnings(self) -> Sequence[str]:
         """See `Target.warnings`."""

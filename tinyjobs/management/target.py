@@ -21,6 +21,7 @@ from tinyjobs.cli.target import own_versions
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
+from tinyjobs.core.job import Job
 from tinyjobs.core.retention import Retention
 from tinyjobs.core.schedules import Timetable
 from tinyjobs.runtime.settings import WorkerSettings
@@ -28,6 +29,7 @@ from tinyjobs.runtime.standalone import StandaloneScheduler
 from tinyjobs.runtime.worker import Worker
 from tinyjobs.taskbackend.backend import TinyJobsBackend, backend_of, our_backends
 from tinyjobs.taskbackend.connection import DjangoConnection
+from tinyjobs.taskbackend.finished import tell_enqueued
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.running import TaskCall
 from tinyjobs.taskbackend.shared import Shared
@@ -108,6 +110,10 @@ class AliasTarget:
     def versions(self) -> Sequence[str]:
         """See `Target.versions`."""
         return [*own_versions(), f"Django {django.get_version()}"]
+
+    def announce(self, job: Job) -> None:
+        """See `Target.announce`: `task_enqueued`."""
+        tell_enqueued(self._shared, job)
 
     def warnings(self) -> Sequence[str]:
         """What the system checks say of the store, as far as it bears on a worker."""

@@ -27,6 +27,8 @@ class Hooks:
     on_success: list[Callable[[Job, Any, float], object]] = field(default_factory=list)
     on_failure: list[Callable[[Job, BaseException, bool], object]] = field(default_factory=list)
     on_error: list[Callable[[str, BaseException], object]] = field(default_factory=list)
+    #: Told of each job that a schedule made, once it is kept.
+    on_fired: list[Callable[[Job], object]] = field(default_factory=list)
 
     def report(self, loop_name: str, error: BaseException) -> None:
         """Tell the error hooks of a failing pass of a long-running loop."""

@@ -27,6 +27,7 @@ from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
 from tinyjobs.core.sight import out_of_sight
 from tinyjobs.core.trouble import Backoff, Trouble, is_final, kind_of, log_failure
 from tinyjobs.runtime.engine import Engine
+from tinyjobs.runtime.hooks import HookRunner
 from tinyjobs.runtime.schedules import new_state
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.unfireable import Unfireable
@@ -56,8 +57,11 @@ class _Due(NamedTuple):
 class Scheduler:
     """Fires the schedules of an engine's store. `fired` and `skipped` count the jobs made, and held off by the last."""
 
-    def __init__(self, engine: Engine, timetable: Timetable, grace: float = MISFIRE_GRACE) -> None:
+    def __init__(
+        self, engine: Engine, timetable: Timetable, grace: float = MISFIRE_GRACE, hooks: HookRunner | None = None
+    ) -> None:
         self._engine = engine
+        self._hooks = HookRunner() if hooks is None else hooks
         self._timetable = timetable
         self._grace = grace
         # Whatever is made or moved elsewhere is seen well within the grace.
@@ -93,6 +97,10 @@ class Scheduler:
                 if not self._engine.outage.over(_LOOP) and failures > 1:
                     logger.info("schedules are fired again")
             await self._engine.clock.sleep(seconds)
+
+    async def told(self, timeout: float | None = None) -> None:
+        """Wait until the hooks have been told of every job that was made, `timeout` seconds at most."""
+        await self._hooks.close(timeout)
 
     async def _whole_tick(self) -> float:
         """A pass that is not cut off in the middle of a firing: what it has made would not be told of."""
@@ -262,7 +270,11 @@ class Scheduler:
 
     def _note(self, due: _Due, jobs: Sequence[Job]) -> None:
         name = due.state.name
-        made = sum(not job.existing for job in jobs)
+        made = 0
+        for job in jobs:
+            if not job.existing:
+                made += 1
+                self._hooks.add(self._engine.hooks.on_fired, job)
         self.fired += made
         self.skipped += len(jobs) - made
         if len(jobs) > made:
@@ -300,12 +312,14 @@ class Scheduler:
         return self._trouble.failed()
 
 
-def loops_of_scheduler(engine: Engine, settings: WorkerSettings) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+def loops_of_scheduler(
+    engine: Engine, settings: WorkerSettings, hooks: HookRunner
+) -> list[Callable[[], Coroutine[Any, Any, None]]]:
     """What a worker runs to fire schedules: nothing if it is not to, or has none, or its store keeps none."""
     timetable = engine.timetable
     if timetable is None or not settings.fires_schedules or not engine.store.capabilities.schedules:
         return []
-    return [Scheduler(engine, timetable, settings.misfire_grace).run]
+    return [Scheduler(engine, timetable, settings.misfire_grace, hooks).run]
 
 
 def _batches(due: Sequence[_Due]) -> Iterator[list[_Due]]:

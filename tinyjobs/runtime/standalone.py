@@ -12,7 +12,7 @@ from tinyjobs.runtime.identity import make_worker_id
 from tinyjobs.runtime.scheduler import Scheduler
 from tinyjobs.runtime.stop import Stop
 
-# How long the end waits for a firing that is under way, in seconds.
+# How long the end waits for a firing that is under way, and for whoever is told of it, in seconds.
 _LAST_FIRING = 5.0
 
 
@@ -68,6 +68,7 @@ class StandaloneScheduler:
             for task in tasks:
                 task.cancel()
             ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
+            await scheduler.told(_LAST_FIRING)
             self.engine.store.hurry(None)
             self._stop.clear()
         if isinstance(ended, Exception):

@@ -315,7 +315,7 @@ class Worker:
         hooks.caught_up = parts.idler.wake
         parts.keeper.start()
         sweepers = (Sweeper(engine).run, ResultSweeper(engine).run)
-        loops = (parts.upkeep.run, parts.idler.listen, *sweepers, *loops_of_scheduler(engine, settings))
+        loops = (parts.upkeep.run, parts.idler.listen, *sweepers, *loops_of_scheduler(engine, settings, hooks))
         parts.tasks = [out_of_sight(loop.create_task(run())) for run in loops]
         return parts
 

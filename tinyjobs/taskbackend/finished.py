@@ -3,6 +3,8 @@
 Built from what was recorded; looked up is only a job that had attempts before, or whose times are the store's own and
 not this process's, and nothing that nobody hears of. A failure is told while its error is being handled, because
 Django's logger writes the traceback it finds in flight. A failed attempt that runs again is no end and is not told.
+
+A worker tells of jobs that its scheduler made in the same way, on the same thread: `task_enqueued`.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from django.db import DatabaseError, connections
+from django.dispatch import Signal
 from django.tasks import task_backends
 
 from tinyjobs.backends.base import Backend
@@ -23,7 +26,7 @@ from tinyjobs.core.storable import describe_exception
 from tinyjobs.runtime.hooks import Hooks
 from tinyjobs.taskbackend.results import read_executions, result_of, status_of
 from tinyjobs.taskbackend.shared import Shared
-from tinyjobs.taskbackend.signals import is_heard, is_logged, log_only, send, task_finished
+from tinyjobs.taskbackend.signals import is_heard, is_logged, log_only, send, task_enqueued, task_finished
 
 logger = logging.getLogger("tinyjobs.tasks")
 
@@ -31,8 +34,18 @@ logger = logging.getLogger("tinyjobs.tasks")
 class WhileHeard(list[Callable[..., object]]):
     """Hooks that count as none while nobody would hear them, so that a worker does not even prepare to call them."""
 
+    def __init__(self, signal: Signal, hook: Callable[..., object]) -> None:
+        super().__init__([hook])
+        self._signal = signal
+
     def __bool__(self) -> bool:
-        return is_heard(task_finished) or is_logged(task_finished)
+        return is_heard(self._signal) or is_logged(self._signal)
+
+
+def tell_enqueued(shared: Shared, job: Job) -> None:
+    """Send `task_enqueued` for a job that a schedule or a command has made."""
+    if is_heard(task_enqueued) or is_logged(task_enqueued):
+        send(task_enqueued, type(task_backends[shared.settings.alias]), result_of(shared, job, []))
 
 
 class Finished:
@@ -43,7 +56,7 @@ class Finished:
 
     def hooks(self) -> Hooks:
         """For a drain, whose receivers see the caller's transaction."""
-        return Hooks(on_success=WhileHeard([self.success]), on_failure=[self.failure])
+        return Hooks(on_success=WhileHeard(task_finished, self.success), on_failure=[self.failure])
 
     def success(self, job: Job, value: object, seconds: float) -> None:
         """A job succeeded."""
@@ -111,7 +124,11 @@ class FinishedInWorker(Finished):
 
     def hooks(self) -> Hooks:
         """For a worker."""
-        return Hooks(on_success=WhileHeard([self._success]), on_failure=[self._failure])
+        return Hooks(
+            on_success=WhileHeard(task_finished, self._success),
+            on_failure=[self._failure],
+            on_fired=WhileHeard(task_enqueued, self._fired),
+        )
 
     def close(self) -> None:
         """End the thread."""
@@ -127,6 +144,9 @@ class FinishedInWorker(Finished):
     async def _failure(self, job: Job, error: BaseException, will_retry: bool) -> None:
         if not will_retry:
             await self._apart(self.failure, await self._read(job), error, will_retry)
+
+    async def _fired(self, job: Job) -> None:
+        await self._apart(tell_enqueued, self._shared, job)
 
     async def _read(self, job: Job) -> Job:
         try:
