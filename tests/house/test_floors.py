@@ -10,7 +10,16 @@ DRIVERS = {"sqlite3": "sqlite", "psycopg": "postgres", "psycopg_pool": "postgres
 # Where a store makes, uses and understands connections; its options are those the driver knows.
 DRIVER_MODULES = {
     "sqlite": {"connection.py", "errors.py"},
-    "postgres": {"connection.py", "errors.py", "source.py", "liveness.py", "pool.py", "listener.py", "options.py"},
+    "postgres": {
+        "connection.py",
+        "errors.py",
+        "liveness.py",
+        "listener.py",
+        "looppool.py",
+        "options.py",
+        "source.py",
+        "threadpool.py",
+    },
     "redis": {"connection.py", "errors.py"},
 }
 ALLOWED_AT_RUN_TIME = {"tinyjobs", "django", "asgiref", *DRIVERS, *sys.stdlib_module_names}

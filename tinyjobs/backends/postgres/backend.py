@@ -14,11 +14,12 @@ from tinyjobs.backends.postgres import indexes
 from tinyjobs.backends.postgres.dialect import PostgresDialect
 from tinyjobs.backends.postgres.joining import Joining
 from tinyjobs.backends.postgres.listener import Listener
+from tinyjobs.backends.postgres.looppool import LoopPool
 from tinyjobs.backends.postgres.notifying import Debounce, topic_of
 from tinyjobs.backends.postgres.options import PostgresOptions, parse_url
-from tinyjobs.backends.postgres.pool import LoopPool, ThreadPool
 from tinyjobs.backends.postgres.pooling import refuse_transaction_pooling
 from tinyjobs.backends.postgres.source import Source
+from tinyjobs.backends.postgres.threadpool import ThreadPool
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.layout import install

@@ -1,7 +1,7 @@
 """A psycopg connection behind the interface that the SQL verbs use: one of a pool, or a caller's own.
 
 The same class serves synchronous and asynchronous connections: over a synchronous one nothing suspends. With
-`errors.py`, `pool.py` and `listener.py` the only place that imports the driver.
+`errors.py`, the pools and `listener.py` the only place that imports the driver.
 """
 
 from collections.abc import AsyncGenerator, Generator, Sequence

@@ -2,7 +2,7 @@
 
 It has no task of its own: those who wait open it, and ask every now and then whether it still answers. In between the
 event loop reads what arrives. It speaks to libpq directly, so nothing it does has to be cancelled at the server, and
-closing it never waits. With `connection.py`, `errors.py` and `pool.py` the only place that imports the driver.
+closing it never waits. With `connection.py`, `errors.py` and the pools the only place that imports the driver.
 """
 
 import asyncio
