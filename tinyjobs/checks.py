@@ -11,10 +11,14 @@ from django.conf import settings as django_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Tags
 from django.db import connections
+from django.tasks.exceptions import InvalidTask
 
-from tinyjobs.taskbackend.aliaschecks import make_warning
+from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.storable import describe_exception
+from tinyjobs.taskbackend.aliaschecks import make_error, make_warning
 from tinyjobs.taskbackend.backend import our_settings
 from tinyjobs.taskbackend.layout import lacking
+from tinyjobs.taskbackend.resolver import import_tasks_modules
 from tinyjobs.taskbackend.settings import BackendSettings
 from tinyjobs.taskbackend.vendors import PREFIX, find_vendor
 
@@ -41,6 +45,25 @@ def check_tables(databases: Sequence[str] | None = None, **kwargs: Any) -> list[
                 )
             )
     return found
+
+
+@checks.register(Tags.compatibility)
+def check_tasks_modules(**kwargs: Any) -> list[CheckMessage]:
+    """Whether the tasks modules of the installed apps can be imported, with everything their decorators check."""
+    if not our_settings():
+        return []
+    return [_of_failure(module, error) for module, error in import_tasks_modules()[1].items()]
+
+
+def _of_failure(module: str, error: BaseException) -> CheckMessage:
+    reason = describe_exception(error)
+    if isinstance(error, ConfigurationError | InvalidTask):
+        return make_error("E008", f"{module}: {reason.message}")
+    return make_warning(
+        "W005",
+        f"{module} cannot be imported: {type(error).__name__}: {reason.message}",
+        "Until it can, workers do not know the tasks in it, nor their schedules.",
+    )
 
 
 @checks.register(deploy=True)

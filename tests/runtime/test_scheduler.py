@@ -570,6 +570,7 @@ def test_it_survives_an_outage_and_says_so_once(ticking, caplog):
         assert len(errors) > 5 and {loop for loop, _ in errors} == {"scheduler"}
         del store.before["present"]
         await eventually(lambda: (ticking.clock.advance(4.0), ticking.jobs())[1])
+        await eventually(lambda: (ticking.clock.advance(4.0), "the store answers again" in caplog.messages)[1])
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -5,12 +5,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from io import StringIO
+from uuid import uuid4
 
 import django
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.checks import run_checks
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 from django.tasks import TaskResultStatus, task_backends
 from django.tasks.exceptions import InvalidTask
@@ -325,6 +326,91 @@ def test_the_same_from_async_code(project):
     result, states = asyncio.run(steer())
     assert ([state.name for state in states], result.args) == (["x"], [1])
     assert not Schedule.objects.exists()
+
+
+# --- found by `check` ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checked(project, settings, tmp_path, monkeypatch, django_assert_num_queries):
+    """What `check` says of a project with an app whose tasks module has this text."""
+
+    def check(text, **values):
+        project(**values)
+        name = f"torn_{uuid4().hex}"
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+        (tmp_path / name / "tasks.py").write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, name]
+        with django_assert_num_queries(0):
+            return [(found.id, found.msg) for found in run_checks() if (found.id or "").startswith("tinyjobs.")]
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "reason"),
+    [
+        ("@task(cron='@daily', timezone='Europe/Nowhere')\ndef one(): pass", "E008", "'Europe/Nowhere' is not known"),
+        ("@task(cron='@daily')\ndef one(number): pass", "E008", "calls it without arguments"),
+        ("@task(lease=-1)\ndef one(): pass", "W005", "TypeError"),
+        ("1 / 0", "W005", "ZeroDivisionError: division by zero"),
+        ("exit(3)", "W005", "SystemExit: 3"),
+    ],
+)
+def test_check_imports_the_tasks_modules(checked, text, number, reason):
+    ((found, told),) = checked(f"from tinyjobs import task\n{text}\n")
+    assert found == f"tinyjobs.{number}" and told.startswith("torn_") and reason in told
+
+
+def test_check_says_nothing_of_other_projects(checked, settings):
+    other = {"default": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"}}
+    assert checked("1 / 0") != []
+    settings.TASKS = other
+    assert [found for found in run_checks() if (found.id or "").startswith("tinyjobs.")] == []
+
+
+def test_check_finds_that_there_is_no_zone(checked):
+    (close,) = checked("from tinyjobs import task\n", TIME_ZONE=None)
+    assert close[0] == "tinyjobs.E007"
+    assert close[1].startswith(f"the task {CLOSE}: it names no timezone") and "Set TIME_ZONE" in close[1]
+
+
+def test_an_entry_without_a_zone_where_there_is_none_is_named(project):
+    project({"schedules": {"x": {"task": CLOSE, "cron": "@daily"}}}, TIME_ZONE=None)
+    told = [found.msg for found in run_checks() if found.id == "tinyjobs.E003"]
+    assert any("['schedules']['x']: it names no timezone" in text and "Set TIME_ZONE" in text for text in told)
+
+
+def test_a_table_that_is_gone_is_an_error_that_names_it_and_no_outage(project, clock, caplog):
+    project()
+    tick()
+    with open_scheduler() as running, ThreadPoolExecutor(1) as pool:
+        with connections["default"].cursor() as cursor:
+            cursor.execute("ALTER TABLE tinyjobs_schedules RENAME TO tinyjobs_elsewhere")
+        try:
+            ended = pool.submit(lambda: asyncio.run(running.run()))
+            until(lambda: running.engine.hooks is not None and caplog.records)
+            for _ in range(20):
+                clock.advance(1)
+                time.sleep(0.01)
+            with pytest.raises(CommandError, match="tinyjobs_schedules") as refused:
+                call_command("tinyjobs", "schedules", stdout=StringIO())
+            told = [found.msg for found in run_checks(databases=["default"]) if found.id == "tinyjobs.W004"]
+            first = [(record.levelname, record.message) for record in caplog.records]
+            clock.advance(60)
+            until(lambda: "schedules still cannot be fired" in caplog.text)
+        finally:
+            running.stop()
+            with connections["default"].cursor() as cursor:
+                cursor.execute("ALTER TABLE tinyjobs_elsewhere RENAME TO tinyjobs_schedules")
+        ended.result(20)
+    assert refused.value.returncode != 0
+    assert len(told) == 1 and "tinyjobs_schedules" in told[0]
+    assert [level for level, _ in first] == ["ERROR"]
+    assert "tinyjobs_schedules" in first[0][1] and "manage.py migrate" in first[0][1]
+    assert "out of reach" not in caplog.text
 
 
 # --- told of ------------------------------------------------------------------------------------------------------

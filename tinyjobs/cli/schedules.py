@@ -32,7 +32,8 @@ def list_schedules(target: Target, options: Options, console: Console) -> None:
             _print_one(state, found, console)
         for state in coming:
             _print_one(state, found, console, "no scheduler has run since it was declared")
-        console.say(f"Times are in each schedule's own zone; one that names none has {target.timetable.default_zone}.")
+        default = target.timetable.default_zone or "no zone and does not fire"
+        console.say(f"Times are in each schedule's own zone; one that names none has {default}.")
     else:
         console.say("No schedules.")
     for problem in target.timetable.problems():

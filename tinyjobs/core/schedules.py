@@ -22,6 +22,11 @@ RULE_OPTIONS = ("cron", "timezone", "misfire", "overlap")
 _CALL = ("task", "args", "kwargs", "queue", "priority")
 ENTRY_OPTIONS = frozenset({*RULE_OPTIONS, *_CALL})
 
+_NO_ZONE = (
+    "it names no timezone, and there is none for schedules that name none: TIME_ZONE in the settings is None. Set "
+    "TIME_ZONE, or the option timezone, to a name such as 'Europe/Berlin' or 'UTC'."
+)
+
 #: What `source` of a `ScheduleState` says.
 CODE, DATA = "code", "data"
 
@@ -54,6 +59,8 @@ class Rule:
         overlap = check_flag(kept.get("overlap", False), f"{source}: overlap")
         try:
             timezone = kept.get("timezone", default_zone)
+            if timezone == "" and "timezone" not in kept:
+                raise ConfigurationError(_NO_ZONE)
             zone_of(timezone)
             misfire = Misfire.parse(kept.get("misfire", Misfire.SKIP))
             cron = parsed(kept["cron"])
@@ -145,7 +152,7 @@ class Timetable(Protocol):
 
     @property
     def default_zone(self) -> str:
-        """The time zone of a schedule that names none."""
+        """The time zone of a schedule that names none; empty where there is none, and each has to name its own."""
         ...
 
     def declared(self) -> Mapping[str, Schedule]:

@@ -19,7 +19,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from tinyjobs.core.cron import zone_of
-from tinyjobs.core.errors import ConfigurationError, DataRefusedError
+from tinyjobs.core.errors import ConfigurationError, DataRefusedError, SchemaMissingError
 from tinyjobs.core.firing import MISFIRE_GRACE, Firing, Misfire, firing_due
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.job import Job, ScheduleMove, ScheduleState
@@ -298,13 +298,17 @@ class Scheduler:
         """Tell of a failing pass, and again each minute it lasts, louder; how long to wait."""
         self._engine.hooks.report(_LOOP, error)
         now = self._engine.clock.monotonic()
-        is_first, is_outage = self._trouble.failures == 0, kind_of(error) is Trouble.OUTAGE
+        # Where a table is gone, jobs may go on: that is no outage, and nobody else tells of it.
+        is_missing = isinstance(error, SchemaMissingError)
+        is_first, is_outage = self._trouble.failures == 0, kind_of(error) is Trouble.OUTAGE and not is_missing
         if is_first:
             self._told_at = now
         if is_outage and not is_first:
             # The first may be about a connection that has died since the last pass; loops that never rest know better.
             self._engine.outage.met(_LOOP, error)
-        if is_first and not is_outage:
+        if is_first and is_missing:
+            logger.error("schedules cannot be fired, trying again: %s", error)
+        elif is_first and not is_outage:
             log_failure(logger, error, "schedules cannot be fired, trying again: %s")
         elif now - self._told_at >= _QUIET:
             logger.error("schedules still cannot be fired: %s", error)

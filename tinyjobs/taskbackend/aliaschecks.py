@@ -37,7 +37,9 @@ def check_alias(alias: str, params: Mapping[str, Any], ours: Iterable[BackendSet
     if isinstance(settings, SettingsProblems):
         return found + [make_error("E003", problem) for problem in settings.problems]
     store = list(_url_store(settings) if settings.database is None else _database(settings))
-    schedules = [make_error("E007", problem) for problem in shared_for(settings).timetable.problems()]
+    shared = shared_for(settings)
+    shared.catalogue.discover()  # for schedules of decorators; a module that fails is told of once for all aliases
+    schedules = [make_error("E007", problem) for problem in shared.timetable.problems()]
     return [*found, *store, *_sharing(settings, ours), *schedules]
 
 

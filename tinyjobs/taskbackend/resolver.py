@@ -65,15 +65,9 @@ class DjangoCatalogue:
 
     def discover(self) -> dict[str, BaseException]:
         """Import the tasks module of every installed app and add what is found; the modules that failed to import."""
-        failed: dict[str, BaseException] = {}
-        for config in apps.get_app_configs():
-            module_name = f"{config.name}.tasks"
-            try:
-                module = _import_if_there(module_name)
-            except (Exception, SystemExit) as error:
-                failed[module_name] = error
-                continue
-            for value in list(vars(module).values()) if module else ():
+        modules, failed = import_tasks_modules()
+        for module in modules:
+            for value in list(vars(module).values()):
                 if isinstance(value, DjangoTask):
                     self.find(value.module_path)
         return failed
@@ -121,6 +115,21 @@ class DjangoCatalogue:
             is_coroutine=is_coroutine,
             clean_result=None if _keeps_types(options, self._settings) else normalised,
         )
+
+
+def import_tasks_modules() -> tuple[list[ModuleType], dict[str, BaseException]]:
+    """The tasks modules of the installed apps; those that failed to import, each with its error."""
+    modules: list[ModuleType] = []
+    failed: dict[str, BaseException] = {}
+    for config in apps.get_app_configs():
+        module_name = f"{config.name}.tasks"
+        try:
+            module = _import_if_there(module_name)
+        except (Exception, SystemExit) as error:
+            failed[module_name] = error
+        else:
+            modules += [] if module is None else [module]
+    return modules, failed
 
 
 def effective_options(task: AnyTask, changes: Mapping[str, Any]) -> TaskOptions:

@@ -146,6 +146,11 @@ def _worker_complaint(alias: str, name: str, value: object) -> list[str]:
     return [complaint.replace(f"{path}: {name}: ", f"{path}: ", 1) for complaint in complaints]
 
 
+def project_zone() -> str:
+    """The project's time zone; empty where it has none."""
+    return django_settings.TIME_ZONE or ""
+
+
 def _schedules(
     alias: str, options: Mapping[str, Any], timezone: str | None, problems: list[str]
 ) -> dict[str, Schedule]:
@@ -156,8 +161,7 @@ def _schedules(
     found: dict[str, Schedule] = {}
     for name, entry in given.items():
         try:
-            zone = timezone or str(django_settings.TIME_ZONE)
-            found[name] = Schedule.parse(name, entry, f"{path}[{name!r:.300}]", zone)
+            found[name] = Schedule.parse(name, entry, f"{path}[{name!r:.300}]", timezone or project_zone())
         except TinyJobsError as error:
             problems.append(str(error))
     return found

@@ -7,7 +7,6 @@ somebody asks: a system check, a command, a worker that starts.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from django.conf import settings as django_settings
 from django.tasks.exceptions import InvalidTask
 
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnknownTaskError
@@ -16,6 +15,7 @@ from tinyjobs.core.schedules import RULE_OPTIONS, Rule, Schedule
 from tinyjobs.taskbackend.results import JobResult
 from tinyjobs.taskbackend.running import TaskCall
 from tinyjobs.taskbackend.sending import Draft
+from tinyjobs.taskbackend.settings import project_zone
 from tinyjobs.taskbackend.shared import Shared
 from tinyjobs.taskbackend.task import Task
 from tinyjobs.taskbackend.typed import AnyTask
@@ -34,7 +34,7 @@ class DjangoTimetable:
     @property
     def default_zone(self) -> str:
         """That of the alias, else the project's."""
-        return self._shared.settings.timezone or str(django_settings.TIME_ZONE)
+        return self._shared.settings.timezone or project_zone()
 
     def declared(self) -> Mapping[str, Schedule]:
         """See `Timetable.declared`."""
@@ -93,7 +93,11 @@ class DjangoTimetable:
         declared: dict[str, Schedule] = {}
         problems: list[str] = []
         for name in names:
-            schedule = self._of_task(name)
+            try:
+                schedule = self._of_task(name)
+            except ConfigurationError as error:
+                problems.append(str(error))
+                continue
             if schedule is None:
                 continue
             problem = self._problem(schedule)
