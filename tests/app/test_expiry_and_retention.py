@@ -85,6 +85,22 @@ def test_a_job_that_would_expire_before_it_may_start_is_refused(app):
         task.with_options(delay=60).enqueue()
 
 
+def test_what_was_asked_for_is_compared_however_the_clock_moves_meanwhile(make_app):
+    class Moving(FrozenClock):
+        def now(self):
+            self.advance(0.000_4)
+            return super().now()
+
+    task = make_app(clock=Moving(1_800_000_000.0)).task(name="sample")(sample)
+    with pytest.raises(ConfigurationError, match=r"may start in 10 s, and will have expired"):
+        task.with_options(delay=10, expires=10).enqueue()
+    for slack in (-1, 0):
+        at = datetime.datetime.fromtimestamp(1_800_000_060 + slack, datetime.UTC)
+        with pytest.raises(ConfigurationError, match=r"may start in 60 s, and will"):
+            task.with_options(run_at=datetime.datetime.fromtimestamp(1_800_000_060, datetime.UTC), expires=at).enqueue()
+    assert task.with_options(delay=10, expires=10.5).enqueue().expires_at is not None
+
+
 # --- retention ------------------------------------------------------------------------------------------------------
 
 

@@ -69,6 +69,9 @@ class ExpiryTests(Frozen, TestCase):
         later = timezone.now() + datetime.timedelta(days=10_000)
         with self.assertRaisesMessage(InvalidTask, "will have expired by then"):
             tasks.urgent.using(run_after=later).enqueue()
+        soon = datetime.datetime.fromtimestamp(self.clock.now() + 9.999_99, datetime.UTC)
+        with self.assertRaisesMessage(InvalidTask, "may start in 10 s, and will have expired by then"):
+            tasks.noop.using(run_after=soon, expires=10).enqueue()
         self.assertEqual(Job.objects.count(), 0)
 
     def test_without_time_zones_a_naive_instant_is_local_time(self):

@@ -126,7 +126,7 @@ class Producer:
             payload=payload,
             **expiry,
         )
-        refuse_hopeless(job.run_at, job.expires_at, now, recipe.source)
+        refuse_hopeless(job.run_at, job.expires_at, now, recipe.source, job.delay)
         self._refuse_beyond_the_store(job, now, recipe)
         return job
 

@@ -28,10 +28,22 @@ def expiry_fields(asked: Expiry | None, usual: float | None, now: float) -> dict
     return {} if usual is None else Expiry(seconds=usual).fields(now)
 
 
-def refuse_hopeless(run_at: float, expires_at: float | None, now: float, source: str) -> None:
-    """Raise for a job that will have expired before it may start: a mistake that is better heard of now."""
-    if expires_at is not None and now < run_at and expires_at <= run_at:
+# Seconds between two readings of the clock in one call, and less than anybody needs to start a job.
+_ONE_CALL = 0.01
+
+
+def refuse_hopeless(
+    run_at: float, expires_at: float | None, now: float, source: str, delay: float | None = None
+) -> None:
+    """Raise for a job that will have expired before it may start: a mistake that is better heard of now.
+
+    `delay`: the seconds that were asked for, if they were. An instant may have been counted from a moment before `now`.
+    """
+    if expires_at is None or run_at <= now:
+        return
+    starts_in = delay or run_at - now
+    if expires_at - now < starts_in + _ONE_CALL:
         raise ConfigurationError(
-            f"{source}: expires: the job may start in {run_at - now:g} s, and will have expired by then. Seconds count "
-            f"from the enqueue. Give a later expiry, or send the job to run sooner."
+            f"{source}: expires: the job may start in {round(starts_in, 2):g} s, and will have expired by then. "
+            f"Seconds count from the enqueue. Give a later expiry, or send the job to run sooner."
         )
