@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 
 from tests.schedules.speed import clock
 from tinyjobs.app.facade import TinyJobs
@@ -24,6 +25,14 @@ def make_app(settings: dict) -> TinyJobs:
     @app.task(name="note")
     async def note() -> None:
         pass
+
+    @app.task(name="hold", max_attempts=3)
+    def hold(gate: str) -> None:
+        """Runs until the file is there; each start is a line in the one beside it."""
+        with open(f"{gate}.starts", "a") as starts:
+            starts.write("start\n")
+        while not os.path.exists(gate):
+            threading.Event().wait(0.02)
 
     return app
 

@@ -79,7 +79,7 @@ class Fleet:
 
     def minutes(self) -> list[float]:
         """The minutes that have a job, one for each job."""
-        return sorted(job.scheduled_for / 60 for job in self.jobs())
+        return sorted(job.scheduled_for / 60 for job in self.jobs() if job.scheduled_for is not None)
 
     def until(self, condition, what="") -> None:
         ends = time.monotonic() + PATIENCE
@@ -195,6 +195,43 @@ def test_a_server_that_restarts_loses_no_firing(own_cluster, make_fleet):
     fleet.until(lambda: fleet.minutes()[-1] > woke_at / 60 + 5)
     fleet.stop(alone)
     assert_each_once(fleet.minutes())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job_ends", ["meanwhile", "afterwards"])
+def test_worker_scheduler_and_a_running_job_outlive_fifteen_seconds_without_a_server(
+    own_cluster, make_fleet, tmp_path, job_ends
+):
+    """Seven firings fall into them. Each is made by the one and run by the other, and the job ends once."""
+    fleet = make_fleet(own_cluster.url(), factor=30.0)
+    minute = 60.0
+    alone = fleet.start()
+    worker = fleet.start("worker", worker={"scheduler": False, "lease": 30 * minute, "shutdown_timeout": 10 * minute})
+    fleet.up(alone, worker)
+    gate = tmp_path / "gate"
+    held = fleet.app.send("hold", [str(gate)]).id
+    fleet.until((tmp_path / "gate.starts").exists, "the job runs")
+    fleet.until(lambda: len(fleet.minutes()) >= 2, "the scheduler fires")
+    own_cluster.stop()
+    time.sleep(7.5)
+    if job_ends == "meanwhile":
+        gate.touch()
+    time.sleep(7.5)
+    assert (alone.poll(), worker.poll()) == (None, None), fleet.errors()
+    own_cluster.start()
+    back_at = fleet.clock.now()
+    gate.touch()
+    fleet.until(lambda: fleet.minutes()[-1] > back_at / 60 + 3, "the scheduler goes on")
+    fleet.until(lambda: {job.status for job in fleet.jobs()} == {"success"}, "the worker goes on")
+    fleet.stop(alone)
+    fleet.until(lambda: {job.status for job in fleet.jobs()} == {"success"}, "the rest")
+    fleet.stop(worker)
+    minutes = fleet.minutes()
+    assert_each_once(minutes)
+    assert sum(back_at / 60 - 7.5 < place <= back_at / 60 for place in minutes) in (7, 8)
+    assert {job.claims for job in fleet.jobs()} == {1}
+    assert [entry.status for entry in fleet.app.executions(held)] == ["success"]
+    assert (tmp_path / "gate.starts").read_text() == "start\n"
 
 
 @pytest.mark.slow
