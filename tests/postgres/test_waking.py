@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.runtime.conftest import PATIENCE, Bench, Wrapped, eventually
+from tests.runtime.test_scheduler import Table
 from tests.runtime.test_wakeups import NEVER, hush
 from tinyjobs.backends.postgres import listener as listener_module
 from tinyjobs.backends.postgres.listener import Listener
@@ -60,12 +61,12 @@ def listening(server):
     return {pid for (pid,) in rows}
 
 
-def run(main, *stores):
+def run(main, *stores, patience=2 * PATIENCE):
     """Run the coroutine, and close the stores on its loop."""
 
     async def whole():
         try:
-            return await asyncio.wait_for(main, 2 * PATIENCE)
+            return await asyncio.wait_for(main, patience)
         finally:
             for store in stores:
                 await store.close()
@@ -765,26 +766,32 @@ def test_notifications_that_do_not_arrive_are_told_once_and_the_worker_polls(ben
 
 
 @pytest.mark.slow
-def test_an_idle_worker_makes_at_most_one_statement_a_second(make_cluster):
-    """Everything of it counted by the server's log: looks, the reaper, the listener's check, BEGIN and COMMIT."""
-    seconds = 20
+@pytest.mark.parametrize(("schedules", "seconds"), [(0, 20), (3, 40)])
+def test_an_idle_worker_makes_at_most_one_statement_a_second(make_cluster, schedules, seconds):
+    """Everything of it counted by the server's log: looks, the reaper, the listener's check, BEGIN and COMMIT.
+
+    With schedules for more than the half minute that a scheduler sleeps at most.
+    """
     cluster = make_cluster(settings={"log_statement": "all"})
     bench = Bench(open_backend(cluster.url(), clock=SystemClock()), SystemClock())
 
     async def main():
-        worker = bench.worker(poll=0.5, reap_interval=15.0)
+        bench.task("note", lambda: None)
+        table = Table(bench, {f"s{number}": {"cron": "0 0 1 1 *"} for number in range(schedules)})
+        worker = bench.worker(poll=0.5, reap_interval=15.0, engine={"timetable": table} if schedules else None)
         running = asyncio.create_task(worker.run())
         await eventually(bench.store.can_wake)
         await eventually(lambda: worker._parts.idler._delay >= 2.0)
-        before = statements(cluster)
+        before = statements(cluster), cluster.log().count("tinyjobs_schedules")
         await asyncio.sleep(seconds)
-        counted = statements(cluster) - before
+        counted = statements(cluster) - before[0], cluster.log().count("tinyjobs_schedules") - before[1]
         worker.stop()
         await running
         return counted
 
-    counted = run(main(), bench.store)
+    counted, of_scheduler = run(main(), bench.store, patience=2 * PATIENCE + seconds)
     assert 5 <= counted <= seconds
+    assert (of_scheduler > 0) is (schedules > 0)
 
 
 def statements(cluster):
