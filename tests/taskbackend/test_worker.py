@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import warnings
 from contextlib import suppress
+from unittest import mock
 
 import pytest
 from django.db import connection, connections, transaction
@@ -259,11 +260,12 @@ class HygieneTests(TransactionTestCase):
 
     def test_what_django_keeps_longer_is_left_to_django(self):
         def closes_at():
-            connection.settings_dict["CONN_MAX_AGE"] = 3_600
             connection.ensure_connection()
             return connection.close_at
 
-        opened, kept = self.in_thread(closes_at, lambda: connection.close_at)
+        # Connections of every thread read one and the same dictionary.
+        with mock.patch.dict(connection.settings_dict, CONN_MAX_AGE=3_600):
+            opened, kept = self.in_thread(closes_at, lambda: connection.close_at)
 
         self.assertEqual(opened, kept)
 
