@@ -42,6 +42,12 @@ def test_right_settings_say_nothing(found):
     assert found({"tasks": {TASK: {"timeout": 3, "retry_on": ("shop.errors.Gone",)}}}) == []
 
 
+def test_a_wrong_option_is_told_once_however_many_schedules_there_are(found):
+    schedule = {"task": TASK, "cron": "@daily", "args": [1, 2]}
+    (told,) = found({"leese": 3, "schedules": {"a": schedule, "b": schedule}})
+    assert told.id == "tinyjobs.E003"
+
+
 @pytest.mark.parametrize(
     ("options", "path", "says"),
     [

@@ -37,10 +37,12 @@ def check_alias(alias: str, params: Mapping[str, Any], ours: Iterable[BackendSet
     if isinstance(settings, SettingsProblems):
         return found + [make_error("E003", problem) for problem in settings.problems]
     store = list(_url_store(settings) if settings.database is None else _database(settings))
+    found += [*store, *_sharing(settings, ours)]
+    if any(message.id == "tinyjobs.E003" for message in store):
+        return found  # each schedule would repeat it
     shared = shared_for(settings)
     shared.catalogue.discover()  # for schedules of decorators; a module that fails is told of once for all aliases
-    schedules = [make_error("E007", problem) for problem in shared.timetable.problems()]
-    return [*found, *store, *_sharing(settings, ours), *schedules]
+    return found + [make_error("E007", problem) for problem in shared.timetable.problems()]
 
 
 def _url_store(settings: BackendSettings) -> Iterator[CheckMessage]:
