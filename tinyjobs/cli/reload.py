@@ -160,13 +160,13 @@ class ReloadedChild:
                 sys.excepthook(type(error), error, error.__traceback__)
             else:
                 self._console.warn(str(error))
-            if not self._request.asked.is_set():
+            if not self._request.is_asked:
                 self._console.warn("The worker starts again when a source file changes.")
-            self._request.asked.wait()
+            self._request.wait()
         return RELOAD if self._request.for_reload else DONE
 
     def _look(self) -> None:
-        while not self._request.asked.wait(_SECONDS_BETWEEN_LOOKS):
+        while not self._request.wait(_SECONDS_BETWEEN_LOOKS):
             changed = self._watch.changed()
             if changed is not None:
                 self._console.say(f"{os.path.relpath(changed)} changed: starting again once running jobs have ended.")

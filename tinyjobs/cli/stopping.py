@@ -4,7 +4,8 @@ import os
 import signal
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from tinyjobs.runtime.signals import StopSignals
@@ -23,30 +24,47 @@ class Stoppable(Protocol):
 
 
 class StopRequest:
-    """Collects what is asked of a worker from the first moment of its command on, and hands it to the worker."""
+    """Collects what is asked of a worker from the first moment of its command on, and hands it to the worker.
+
+    A plain field and a queue that may be put into while it is being put into: a signal handler asks, and the next
+    signal may interrupt it there. An Event's lock would then be waited for by the one who holds it.
+    """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.is_asked = False
         self.for_reload = False
+        self._told: SimpleQueue[None] = SimpleQueue()
         self._worker: Stoppable | None = None
 
     def attach(self, worker: Stoppable) -> None:
         """The worker or scheduler that is about to run; it does not begin when a stop was asked before."""
         self._worker = worker
-        if self.asked.is_set():
+        if self.is_asked:
             worker.stop()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Return once a stop is asked for (True), or after so many seconds (False)."""
+        with suppress(Empty):
+            self._told.get(timeout=seconds)
+            # For whoever else waits.
+            self._told.put(None)
+        return self.is_asked
 
     def stop(self) -> None:
         """End cleanly."""
-        self.asked.set()
+        self._ask()
         if self._worker is not None:
             self._worker.stop()
 
     def force(self, answered: threading.Event) -> None:
         """End without waiting for coroutines. Before there is a worker, nobody answers."""
-        self.asked.set()
+        self._ask()
         if self._worker is not None:
             self._worker.force(answered)
+
+    def _ask(self) -> None:
+        self.is_asked = True
+        self._told.put(None)
 
     def reload(self) -> None:
         """End cleanly, to be started again."""

@@ -84,14 +84,14 @@ def tell_failures(failures: Failures, console: Console, *, with_traceback: bool 
 def wait_for_layout(target: Target, console: Console, stop: StopRequest) -> bool:
     """Return once the tables are there, with one message if that takes a while. False: a stop was asked for."""
     has_told = False
-    while not stop.asked.is_set():
+    while not stop.is_asked:
         try:
             target.check_layout()
         except (SchemaMissingError, StoreBusyError) as error:
             if not has_told:
                 console.warn(f"{error} This process waits until that is so, and looks again by itself.")
                 has_told = True
-            stop.asked.wait(_SECONDS_BETWEEN_LOOKS)
+            stop.wait(_SECONDS_BETWEEN_LOOKS)
             continue
         if has_told:
             console.say("The tables are there now.")

