@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from tinyjobs.backends.postgres.connection import PostgresConnection
 from tinyjobs.backends.postgres.errors import is_outdated, translate
 from tinyjobs.backends.postgres.liveness import cut_off, is_open
-from tinyjobs.backends.postgres.pool import CLOSING, IDLE, LIFETIME, NAME, RECONNECT, inherited, may_try_again
+from tinyjobs.backends.postgres.pool import CLOSING, IDLE, LIFETIME, NAME, RECONNECT, Retrying, inherited
 from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.sql.connection import Verb
 from tinyjobs.core.errors import StoreError, StoreUnavailableError
@@ -27,7 +27,7 @@ _SETUP = 5.0
 type _AsyncRaw = psycopg.AsyncConnection[Any]
 
 
-class LoopPool:
+class LoopPool(Retrying):
     """A runner on connections that belong to one event loop: the one on which it is first used."""
 
     def __init__(self, source: Source) -> None:
@@ -41,17 +41,6 @@ class LoopPool:
         self._in_use: dict[_AsyncRaw, asyncio.TimerHandle | None] = {}
         # Attempts to connect, which an end of the pool does not wait for.
         self._connecting: set[asyncio.Timeout] = set()
-
-    async def run[T](self, verb: Verb[T], *, write: bool) -> T:
-        """Run the verb on a connection of the pool. Raises `StoreBusyError` where none came free in time."""
-        tries = 0
-        while True:
-            try:
-                return await self._run(verb)
-            except StoreError as error:
-                tries += 1
-                if not may_try_again(error, write, tries):
-                    raise
 
     async def apart[T](self, verb: Verb[T]) -> T:
         """Run the verb on a connection of its own, with the session's own settings, closed afterwards."""

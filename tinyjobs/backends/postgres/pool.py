@@ -6,6 +6,7 @@
 import logging
 
 from tinyjobs.backends.postgres.errors import is_lost, is_outdated, is_worth_retrying
+from tinyjobs.backends.sql.connection import Verb
 from tinyjobs.core.errors import StoreError
 
 logger = logging.getLogger("tinyjobs.store")
@@ -26,7 +27,25 @@ CLOSING = 0.5
 inherited: list[object] = []
 
 
-def may_try_again(error: StoreError, write: bool, tries: int) -> bool:
+class Retrying:
+    """A runner that runs a verb again where that is safe and of use."""
+
+    async def run[T](self, verb: Verb[T], *, write: bool) -> T:
+        """Run the verb on a connection of the pool. Raises `StoreBusyError` where none came free in time."""
+        tries = 0
+        while True:
+            try:
+                return await self._run(verb)
+            except StoreError as error:
+                tries += 1
+                if not _may_try_again(error, write, tries):
+                    raise
+
+    async def _run[T](self, verb: Verb[T]) -> T:
+        raise NotImplementedError
+
+
+def _may_try_again(error: StoreError, write: bool, tries: int) -> bool:
     """Whether the verb runs once more. What the server undid is told of, a read that lost its connection is not."""
     if is_worth_retrying(error):
         if tries <= _TRIES:

@@ -15,7 +15,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from tinyjobs.backends.postgres.connection import PostgresConnection
 from tinyjobs.backends.postgres.errors import is_outdated, translate
 from tinyjobs.backends.postgres.liveness import is_open
-from tinyjobs.backends.postgres.pool import CLOSING, IDLE, LIFETIME, NAME, RECONNECT, inherited, may_try_again
+from tinyjobs.backends.postgres.pool import CLOSING, IDLE, LIFETIME, NAME, RECONNECT, Retrying, inherited
 from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.sql.connection import Verb
 from tinyjobs.core.errors import StoreError, StoreUnavailableError
@@ -23,7 +23,7 @@ from tinyjobs.core.errors import StoreError, StoreUnavailableError
 type _SyncRaw = psycopg.Connection[Any]
 
 
-class ThreadPool:
+class ThreadPool(Retrying):
     """A runner for threads: a connection for the length of each call, waited for in the calling thread."""
 
     def __init__(self, source: Source) -> None:
@@ -33,17 +33,6 @@ class ThreadPool:
         self._closed = False
         self._lock = threading.Lock()
         self._in_use: set[_SyncRaw] = set()
-
-    async def run[T](self, verb: Verb[T], *, write: bool) -> T:
-        """Run the verb here and now. Raises `StoreBusyError` where no connection came free in time."""
-        tries = 0
-        while True:
-            try:
-                return await self._run(verb)
-            except StoreError as error:
-                tries += 1
-                if not may_try_again(error, write, tries):
-                    raise
 
     async def apart[T](self, verb: Verb[T]) -> T:
         """Run the verb on a connection of its own, with the session's own settings, closed afterwards."""
