@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
 from tinyjobs.backends.housekeeping import HousekeepingVerbs, KeepsEverything
-from tinyjobs.backends.schedules import KeepsNoSchedules, ScheduleVerbs
-from tinyjobs.backends.schedules import unsupported as _unsupported
+from tinyjobs.backends.schedules import KeepsNoSchedules, ScheduleVerbs, unsupported
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.job import (
     Claimed,
@@ -213,7 +212,7 @@ class BaseBackend(KeepsNoSchedules, KeepsEverything, ABC):
 
     def inline(self) -> Backend:
         """No synchronous client by default."""
-        raise _unsupported(self, "synchronous calls in the caller's thread")
+        raise unsupported(self, "synchronous calls in the caller's thread")
 
     def apart(self) -> Backend:
         """The store itself: nothing is bound to a loop by default."""
@@ -221,7 +220,7 @@ class BaseBackend(KeepsNoSchedules, KeepsEverything, ABC):
 
     def joined(self, tx: object) -> Backend:
         """Not possible by default."""
-        raise _unsupported(self, "joining a transaction of yours (tx=)")
+        raise unsupported(self, "joining a transaction of yours (tx=)")
 
     # --- producing ----------------------------------------------------------------------------------------------
 
@@ -268,7 +267,7 @@ class BaseBackend(KeepsNoSchedules, KeepsEverything, ABC):
 
     async def wait_for_jobs(self, timeout: float, queues: Sequence[str] = ()) -> bool:
         """No wake-ups by default: the worker polls."""
-        raise _unsupported(self, "wake-ups")
+        raise unsupported(self, "wake-ups")
 
     def can_wake(self) -> bool:
         """Not to be relied on by default."""

@@ -1,5 +1,6 @@
 -- The queues a claim serves: those it was asked for, or, without a list, every queue that has ready jobs, found by
--- skipping through the ready index (which alone has that order). None while delayed jobs are due: those have to be let in before a claim is fair.
+-- skipping through the ready index, which alone has that order. None while delayed jobs are due: those have to be let
+-- in before a claim is fair.
 asked AS MATERIALIZED (
     SELECT %s::json AS queues, %s::int AS most, clock.due_at <= clock.present AND NOT %s::boolean AS is_waiting FROM clock
 ),
