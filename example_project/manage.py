@@ -11,10 +11,11 @@ HERE = Path(__file__).resolve().parent
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     if sys.argv[1:2] == ["demo"]:
-        # The demo begins with an empty database, and leaves alone the one you try the shop with.
+        # The demo begins with an empty database and without jobs, and leaves alone what you try the shop with.
         os.environ.setdefault("SHOP_VAR", str(HERE / "var" / "demo"))
         if os.environ.get("SHOP_DATABASE"):
             os.environ["SHOP_DATABASE"] += "_demo"
+        os.environ.setdefault("SHOP_PREFIX", "shop_demo")
     try:
         from django.core.management import execute_from_command_line
     except ImportError as error:

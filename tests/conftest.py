@@ -9,23 +9,33 @@ import pytest
 from django.test import TransactionTestCase
 
 pytest_plugins = ["tests.servers.fixtures"]
-#: Whoever asks for one of these fixtures needs a Postgres.
+#: Whoever asks for one of these fixtures needs a Postgres, or a Redis.
 NEED_POSTGRES = frozenset({"postgres_cluster", "postgres_url", "make_cluster", "own_cluster", "make_pgbouncer"})
+NEED_REDIS = frozenset({"redis_server", "redis_url", "make_redis", "own_redis", "make_redis_pair"})
 
 
 def pytest_configure() -> None:
-    """Heed Ctrl-C, and let the processes that tests start heed it.
+    """Heed Ctrl-C and the like, and let the processes that tests start heed them.
 
-    A shell that starts the tests in the background has them ignore SIGINT, and whatever they start inherits that.
+    A shell that starts the tests in the background has them ignore SIGINT and SIGQUIT, `nohup` has them ignore SIGHUP,
+    and whatever they start inherits that.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGQUIT, signal.SIG_DFL),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what uses a Django test database, and what needs a Postgres: each run picks by these."""
+    """Mark what uses a Django test database, and what needs a Postgres or a Redis: each run picks by these."""
     owner = getattr(item, "cls", None)
     if item.get_closest_marker("django_db") or (isinstance(owner, type) and issubclass(owner, TransactionTestCase)):
         item.add_marker(pytest.mark.database)
-    if NEED_POSTGRES & set(getattr(item, "fixturenames", ())):
+    asked_for = set(getattr(item, "fixturenames", ()))
+    if NEED_POSTGRES & asked_for:
         item.add_marker(pytest.mark.postgres)
+    if NEED_REDIS & asked_for:
+        item.add_marker(pytest.mark.redis)

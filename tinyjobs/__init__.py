@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tinyjobs.app.facade import TinyJobs
+    from tinyjobs.app.results import JobHandle
     from tinyjobs.core.clock import FrozenClock
     from tinyjobs.core.context import current_job
     from tinyjobs.core.errors import (
@@ -36,12 +37,14 @@ if TYPE_CHECKING:
         UnencodableResult,
         UnknownTaskError,
         UnsupportedCapabilityError,
+        WaitTimeout,
         WorkerLost,
     )
     from tinyjobs.core.job import Execution, Job, Page
     from tinyjobs.core.retention import KEEP_EVERYTHING
     from tinyjobs.core.retry import Abandon, Retry
     from tinyjobs.core.status import ExecutionStatus, JobStatus
+    from tinyjobs.operations.logs import JSONFormatter, TextFormatter
     from tinyjobs.taskbackend.backend import TinyJobsBackend
     from tinyjobs.taskbackend.decorator import task
     from tinyjobs.taskbackend.values import codec
@@ -56,9 +59,11 @@ __all__ = [
     "Execution",
     "ExecutionStatus",
     "FrozenClock",
+    "JSONFormatter",
     "Job",
     "JobCancelled",
     "JobExpired",
+    "JobHandle",
     "JobNotFoundError",
     "JobStatus",
     "JobTimeout",
@@ -75,12 +80,14 @@ __all__ = [
     "StoreReplacedError",
     "StoreUnavailableError",
     "SynchronousCallInsideEventLoopError",
+    "TextFormatter",
     "TinyJobs",
     "TinyJobsBackend",
     "TinyJobsError",
     "UnencodableResult",
     "UnknownTaskError",
     "UnsupportedCapabilityError",
+    "WaitTimeout",
     "WorkerLost",
     "__version__",
     "codec",
@@ -90,6 +97,7 @@ __all__ = [
 
 _OWNERS = {
     "TinyJobs": "tinyjobs.app.facade",
+    "JobHandle": "tinyjobs.app.results",
     "TinyJobsBackend": "tinyjobs.taskbackend.backend",
     "task": "tinyjobs.taskbackend.decorator",
     "codec": "tinyjobs.taskbackend.values",
@@ -98,6 +106,8 @@ _OWNERS = {
     "Retry": "tinyjobs.core.retry",
     "FrozenClock": "tinyjobs.core.clock",
     "KEEP_EVERYTHING": "tinyjobs.core.retention",
+    "JSONFormatter": "tinyjobs.operations.logs",
+    "TextFormatter": "tinyjobs.operations.logs",
     "Execution": "tinyjobs.core.job",
     "Job": "tinyjobs.core.job",
     "Page": "tinyjobs.core.job",

@@ -49,7 +49,11 @@ class Job(models.Model):
         db_table = "tinyjobs_jobs"
         verbose_name = _("job")
         verbose_name_plural = _("jobs")
-        permissions: ClassVar = [("retry_job", "Can retry job"), ("cancel_job", "Can cancel job")]
+        permissions: ClassVar = [
+            ("retry_job", "Can retry job"),
+            ("cancel_job", "Can cancel job"),
+            ("pause_queue", "Can pause queue"),
+        ]
         indexes: ClassVar = [
             models.Index(
                 fields=["queue", "-priority", "ready_at", "id"],
@@ -160,3 +164,60 @@ class Limit(models.Model):
 
     def __str__(self) -> str:
         return self.task
+
+
+class Worker(models.Model):
+    """A row of `tinyjobs_workers`: a worker as it last told of itself. `queues` is a JSON list, empty for all."""
+
+    worker_id = models.CharField(primary_key=True, max_length=255)
+    host = models.CharField(max_length=255)
+    pid = models.IntegerField()
+    version = models.CharField(max_length=64)
+    started_at = models.FloatField()
+    seen_at = models.FloatField()
+    queues = models.TextField(db_default="[]")
+    threads = models.IntegerField(db_default=0)
+    coroutines = models.IntegerField(db_default=0)
+    running = models.IntegerField(db_default=0)
+    is_stopping = models.BooleanField(db_default=False)
+    scheduled_at = models.FloatField(null=True)
+
+    class Meta:
+        db_table = "tinyjobs_workers"
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
+
+    def __str__(self) -> str:
+        return self.worker_id
+
+
+class Tally(models.Model):
+    """A row of `tinyjobs_tallies`: kept counters of one queue over `minutes` minutes from `minute` on, since 1970.
+
+    `success`, `failed` and `cancelled` are the change in how many jobs stand with that status; their sums over all
+    rows are the counts. The others tell what ended in that time; `waited` and `ran` are in seconds.
+    """
+
+    pk = models.CompositePrimaryKey("minute", "owner", "queue")
+    minute = models.BigIntegerField()
+    owner = models.CharField(max_length=255)
+    queue = models.CharField(max_length=255)
+    minutes = models.IntegerField(db_default=1)
+    success = models.BigIntegerField(db_default=0)
+    failed = models.BigIntegerField(db_default=0)
+    cancelled = models.BigIntegerField(db_default=0)
+    succeeded = models.BigIntegerField(db_default=0)
+    unsuccessful = models.BigIntegerField(db_default=0)
+    ended_cancelled = models.BigIntegerField(db_default=0)
+    waited = models.FloatField(db_default=0.0)
+    ran = models.FloatField(db_default=0.0)
+    longest_wait = models.FloatField(db_default=0.0)
+    longest_run = models.FloatField(db_default=0.0)
+
+    class Meta:
+        db_table = "tinyjobs_tallies"
+        verbose_name = _("tally")
+        verbose_name_plural = _("tallies")
+
+    def __str__(self) -> str:
+        return f"{self.queue} {self.minute} {self.owner}"

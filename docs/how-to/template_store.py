@@ -29,6 +29,7 @@ from tinyjobs.core.job import (
 )
 from tinyjobs.core.status import ACTIVE, ExecutionStatus, JobStatus
 from tinyjobs.core.transitions import Outcome
+from tinyjobs.core.watching import FORGOTTEN_AFTER, Tally, WorkerSeen, add_up
 
 RUNNING, QUEUED = JobStatus.RUNNING, JobStatus.QUEUED
 
@@ -40,6 +41,8 @@ class Data:
     jobs: dict[str, Job] = field(default_factory=dict)
     executions: dict[str, dict[int, Execution]] = field(default_factory=lambda: defaultdict(dict))
     schedules: dict[str, ScheduleState] = field(default_factory=dict)
+    workers: dict[str, WorkerSeen] = field(default_factory=dict)
+    tallies: list[Tally] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -47,7 +50,7 @@ class TemplateStore(BaseBackend):
     """Jobs in this process's memory; gone with it."""
 
     # Name what the store can do beyond the defaults. What is not named is refused with a clear message.
-    capabilities = Capabilities(dedup=True, schedules=True)
+    capabilities = Capabilities(dedup=True, schedules=True, delete=True, workers_seen=True, tallies=True, search=True)
 
     def __init__(self, data: Data | None = None, *, clock: Clock | None = None) -> None:
         super().__init__(clock=clock)
@@ -175,6 +178,7 @@ class TemplateStore(BaseBackend):
             return False
         if outcome.execution:
             self.data.executions[job.id][job.claims] = outcome.execution
+        self._tally(job, outcome.ended_as, outcome.status, outcome.ended_at)
         self._change(
             job.id,
             status=outcome.status,
@@ -207,6 +211,7 @@ class TemplateStore(BaseBackend):
                 execution = replace(_under_way(job), status=ExecutionStatus.CANCELLED, finished_at=now)
                 self.data.executions[job.id][job.claims] = execution
             self._change(job_id, status=JobStatus.CANCELLED, finished_at=now, lease_expires_at=None)
+            self._tally(job, None, JobStatus.CANCELLED, now)
             return True
 
     async def requeue(self, job_id: str) -> bool:
@@ -229,6 +234,16 @@ class TemplateStore(BaseBackend):
                 worker_id=None,
                 result=None,
             )
+            return True
+
+    async def delete(self, job_id: str) -> bool:
+        """With its history, once it has ended."""
+        with self.data.lock:
+            job = self.data.jobs.get(job_id)
+            if job is None or job.status in ACTIVE:
+                return False
+            del self.data.jobs[job_id]
+            self.data.executions.pop(job_id, None)
             return True
 
     async def get(self, job_id: str) -> Job | None:
@@ -269,6 +284,54 @@ class TemplateStore(BaseBackend):
                 queued_by_task=Counter(job.task for job in queued),
                 expired_leases=sum((job.lease_expires_at or now) < now for job in running),
                 next_due=(await self.next_due())[1],
+            )
+
+    # --- watching -------------------------------------------------------------------------------------------------
+
+    async def beat(self, worker: WorkerSeen) -> None:
+        """In place of what it told before."""
+        with self.data.lock:
+            self.data.workers[worker.worker_id] = replace(worker, seen_at=self.clock.now())
+
+    async def sign_off(self, worker_id: str) -> None:
+        """Gone, if it was there."""
+        with self.data.lock:
+            self.data.workers.pop(worker_id, None)
+
+    async def workers(self) -> list[WorkerSeen]:
+        """The oldest first, without those that have been silent for long."""
+        with self.data.lock:
+            since = self.clock.now() - FORGOTTEN_AFTER
+            there = [worker for worker in self.data.workers.values() if worker.seen_at > since]
+            return sorted(there, key=lambda worker: (worker.started_at, worker.worker_id))
+
+    async def tallies(self, since: float) -> list[Tally]:
+        """One was kept for each end; they are summed here. A store for real keeps sums, or it grows without bound."""
+        with self.data.lock:
+            found = [tally for tally in self.data.tallies if tally.start + tally.seconds > since]
+            return add_up(found, 0.0, 60.0)
+
+    def _tally(self, job: Job, ended_as: ExecutionStatus | None, status: JobStatus, at: float | None) -> None:
+        """Count the end of a job, or of an attempt. What was given back is the end of neither."""
+        if at is None:
+            at = self.clock.now()
+        spent = {}
+        if ended_as not in (None, ExecutionStatus.CANCELLED):
+            began = at if job.started_at is None else job.started_at
+            waited, ran = max(began - job.run_at, 0.0), max(at - began, 0.0)
+            spent = {"waited": waited, "longest_wait": waited, "ran": ran, "longest_run": ran}
+        is_success, is_cancelled = ended_as is ExecutionStatus.SUCCESS, status is JobStatus.CANCELLED
+        if spent or is_cancelled:
+            self.data.tallies.append(
+                Tally(
+                    start=at - at % 60.0,
+                    seconds=60.0,
+                    queue=job.queue,
+                    succeeded=int(is_success),
+                    unsuccessful=int(bool(spent) and not is_success),
+                    cancelled=int(is_cancelled),
+                    **spent,
+                )
             )
 
     # --- schedules ------------------------------------------------------------------------------------------------
@@ -329,21 +392,41 @@ class TemplateStore(BaseBackend):
         status: JobStatus | None = None,
         queue: str | None = None,
         task: str | None = None,
+        text: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        scan: int | None = None,
     ) -> Page:
-        """Ids sort by age, so the last id of a page is where the next one begins."""
+        """Ids sort by age, so the last id that was looked at is where the next page begins."""
         with self.data.lock:
-            found = [
-                replace(job, payload=None, result=None)
-                for job_id, job in sorted(self.data.jobs.items(), reverse=True)
-                if status in (None, job.status)
-                and queue in (None, job.queue)
-                and task in (None, job.task)
-                and (cursor is None or job_id < cursor)
-            ]
-        jobs = found[:limit]
-        return Page(jobs, jobs[-1].id if len(found) > limit else None)
+            ids = sorted((job_id for job_id in self.data.jobs if cursor is None or job_id < cursor), reverse=True)
+            found: list[Job] = []
+            for number, job_id in enumerate(ids):
+                job = self.data.jobs[job_id]
+                if number == scan:
+                    return Page(found, ids[number - 1])
+                if (
+                    status in (None, job.status)
+                    and queue in (None, job.queue)
+                    and task in (None, job.task)
+                    and (not text or _has(job, text))
+                ):
+                    if len(found) == limit:
+                        return Page(found, found[-1].id)
+                    found.append(replace(job, payload=None, result=None))
+            return Page(found)
+
+    async def neighbours(self, job_id: str) -> tuple[str | None, str | None]:
+        """The newer and the older."""
+        with self.data.lock:
+            newer = min((other for other in self.data.jobs if other > job_id), default=None)
+            return newer, max((other for other in self.data.jobs if other < job_id), default=None)
+
+
+def _has(job: Job, text: str) -> bool:
+    """Whether the text occurs in the job, byte by byte, so that no arguments have to be readable."""
+    wanted = text.encode(errors="surrogatepass").lower()
+    return any(wanted in where.lower() for where in (job.id.encode(), job.task.encode(), job.payload or b""))
 
 
 def _under_way(job: Job) -> Execution:

@@ -1,11 +1,11 @@
 """Settings of the example shop. What is particular to tinyjobs is `INSTALLED_APPS`, `TASKS` and the SQLite options."""
 
 import os
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import django
-from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -33,6 +33,15 @@ INSTALLED_APPS = [
 # written, or rolled back, together.
 TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend"}}
 
+# With SHOP_REDIS=redis://host:6379/0 jobs are in that Redis instead. They are then sent when an order's transaction has
+# committed. The client is installed by `pip install redis`. Tests do without: in the test database, jobs go with the
+# rest of it when a test is over.
+if os.environ.get("SHOP_REDIS") and "test" not in sys.argv:
+    TASKS["default"]["OPTIONS"] = {
+        "url": os.environ["SHOP_REDIS"],
+        "prefix": os.environ.get("SHOP_PREFIX", "shop"),  # what the names of the keys begin with
+    }
+
 SQLITE = {
     "ENGINE": "django.db.backends.sqlite3",
     "NAME": VAR / "shop.sqlite3",
@@ -51,16 +60,21 @@ SQLITE = {
 # With SHOP_DATABASE=postgresql://user:password@host/shop the shop is on Postgres instead, where nothing has to be set
 # for tinyjobs. The driver is installed by `pip install "psycopg[binary,pool]"`.
 ADDRESS = os.environ.get("SHOP_DATABASE", "")
-PLACE = urlsplit(ADDRESS)
-if ADDRESS and PLACE.scheme not in ("postgresql", "postgres"):
-    raise ImproperlyConfigured("SHOP_DATABASE has to be an address such as postgresql://user:password@host/shop.")
+try:
+    PLACE = urlsplit(ADDRESS)
+    PORT = PLACE.port or ""
+    IS_POSTGRES = PLACE.scheme in ("postgresql", "postgres")
+except ValueError:  # a port that is no number, for instance
+    IS_POSTGRES = False
+if ADDRESS and not IS_POSTGRES:
+    sys.exit("SHOP_DATABASE has to be an address such as postgresql://user:password@host:5432/shop.")
 POSTGRES = {
     "ENGINE": "django.db.backends.postgresql",
     "NAME": unquote(PLACE.path[1:]),
     "USER": unquote(PLACE.username or ""),
     "PASSWORD": unquote(PLACE.password or ""),
     "HOST": unquote(PLACE.hostname or ""),
-    "PORT": PLACE.port or "",
+    "PORT": PORT,
 }
 
 DATABASES = {"default": POSTGRES if ADDRESS else SQLITE}

@@ -43,16 +43,19 @@ def app(make_app) -> TinyJobs:
 
 
 @pytest.fixture(
-    params=["file", "memory", "looponly", "loopbound", pytest.param("postgres", marks=pytest.mark.postgres)]
+    params=[
+        *["file", "memory", "looponly", "loopbound"],
+        *[pytest.param(store, marks=getattr(pytest.mark, store)) for store in ("postgres", "redis")],
+    ]
 )
 def any_app(request, tmp_path) -> TinyJobs:
     """One app over each kind of store."""
     url = f"{request.param}://"
     if request.param == "file":
         url = f"sqlite:///{tmp_path}/jobs.db"
-    elif request.param == "postgres":
+    elif request.param in ("postgres", "redis"):
         # Asked for before the maker of apps, so that the database goes after the app was closed.
-        url = request.getfixturevalue("postgres_url")
+        url = request.getfixturevalue(f"{request.param}_url")
     return request.getfixturevalue("make_app")(url)
 
 

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from tests.app.stores import LoopOnly
-from tinyjobs.app.access import Election
+from tinyjobs.app.election import Election
 from tinyjobs.app.loop import LoopThread
 from tinyjobs.core.errors import (
     AppClosedError,
@@ -269,7 +269,7 @@ def test_cancelling_a_hop_cancels_its_work():
             await hop
 
     asyncio.run(caller())
-    assert ended.wait(10)
+    assert ended.wait(60)
     loop.close(lambda: asyncio.sleep(0))
 
 
@@ -374,7 +374,7 @@ def test_calls_caught_by_a_close_get_no_other_error(make_app, tmp_path):
 
 
 def test_a_call_under_way_on_the_loop_is_cut_by_a_close_as_a_closed_app(monkeypatch, make_app):
-    monkeypatch.setattr("tinyjobs.app.loop.PATIENCE", 0.0)
+    monkeypatch.setattr("tinyjobs.app.access.PATIENCE", 0.0)
     app = make_app("loopbound://")
     app.setup()
     begun = threading.Event()
@@ -396,7 +396,7 @@ def test_a_call_under_way_on_the_loop_is_cut_by_a_close_as_a_closed_app(monkeypa
     for thread in threads:
         begun.clear()
         thread.start()
-        assert begun.wait(10)
+        assert begun.wait(60)
     app.close()
     for thread in threads:
         thread.join()
@@ -413,5 +413,5 @@ def test_an_app_nobody_holds_any_more_ends_its_loop(make_app):
     del app
     gc.collect()
     assert gone() is None
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()

@@ -204,7 +204,7 @@ def test_wrong_settings_of_the_app_are_refused(make_app, option, wrong):
         make_app(**{option: wrong})
 
 
-@pytest.mark.parametrize(("option", "value"), [("eager", True), ("loops", 2)])
+@pytest.mark.parametrize(("option", "value"), [("loops", 2), ("isolation_setup", "a:b")])
 def test_settings_of_a_later_release_are_refused(make_app, option, value):
     with pytest.raises(UnsupportedCapabilityError, match=f"{option} is not available in this release"):
         make_app(**{option: value})

@@ -1,6 +1,7 @@
 """Bringing jobs into the store: what a call becomes, what is refused in the caller's own traceback."""
 
 import asyncio
+import enum
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -199,6 +200,23 @@ def test_the_last_instant_is_kept_and_never_due(app, clock):
 @pytest.mark.parametrize("priority", [-(2**31), -101, -100, 0, 100, 101, 2**31 - 1])
 def test_priorities_of_32_bits_are_exact(any_app, priority):
     assert any_app.get(task_of(any_app).with_options(priority=priority).enqueue(1)).priority == priority
+
+
+class Level(enum.IntEnum):
+    HIGH = 10
+
+
+class Name(str, enum.Enum):  # noqa: UP042 - its text is not its value
+    MAIL = "mail"
+    JSON = "json"
+
+
+def test_members_of_enums_are_the_values_they_stand_for(any_app):
+    job = task_of(any_app).with_options(priority=Level.HIGH, max_attempts=Level.HIGH, queue=Name.MAIL).enqueue(1)
+    keyed = any_app.send("sample", (1,), key=Name.MAIL, codec=Name.JSON)
+    stored = any_app.get(job)
+    assert (stored.priority, stored.max_attempts, stored.queue) == (10, 10, "mail")
+    assert (any_app.get(keyed).key, any_app.get(keyed).codec) == ("mail", "json")
 
 
 @pytest.mark.parametrize(

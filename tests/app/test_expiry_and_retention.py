@@ -192,18 +192,18 @@ def test_a_result_goes_before_its_job(make_app, tmp_path):
     app = make_app(f"sqlite:///{tmp_path}/jobs.db", clock=clock)
     job = app.task(name="answer", store_result=True, result_ttl=MINUTE)(lambda: 42).enqueue()
     app.drain()
-    assert app.get(job).result == b"42"
+    assert app.get(job).result() == 42
     clock.advance(60)
 
     async def main():
         worker = app.worker(handle_signals=False)
         running = asyncio.create_task(worker.run())
         async with asyncio.timeout(PATIENCE):
-            while (await app.aget(job)).result is not None:
+            while (await app.aget(job)).result() is not None:
                 await asyncio.sleep(0.005)
         worker.stop()
         await running
 
     asyncio.run(main())
     ended = app.get(job)
-    assert (ended.status, ended.result, len(app.executions(job))) == (JobStatus.SUCCESS, None, 1)
+    assert (ended.status, ended.result(), len(app.executions(job))) == (JobStatus.SUCCESS, None, 1)

@@ -44,8 +44,8 @@ def test_plain_and_async_tasks_run_with_their_arguments(any_app, how):
     ended = [any_app.get(job) for job in jobs]
     assert [job.status for job in ended] == [JobStatus.SUCCESS] * 2
     assert sorted(got, key=str) == [(2, "x"), 1]
-    assert any_app.engine.codecs.get("json").decode(ended[0].result) == 6
-    assert ended[1].result is None
+    assert ended[0].result() == 6
+    assert ended[1].result() is None
 
 
 def test_a_worker_reaches_a_loop_bound_store_on_its_own_loop(make_app):

@@ -45,7 +45,17 @@ def test_retry_is_refused_while_another_job_holds_the_key(any_app, call, task):
     assert call(any_app, "retry", first) is False
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry"])
+def test_delete_takes_ended_jobs_alone(any_app, call, task):
+    job = task.enqueue()
+    assert call(any_app, "delete", job) is False
+    any_app.cancel(job)
+    assert call(any_app, "delete", job.id) is True
+    assert call(any_app, "get", job) is None
+    with pytest.raises(JobNotFoundError):
+        call(any_app, "delete", job)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
 def test_steering_a_job_that_is_not_there_is_an_error(any_app, call, verb):
     with pytest.raises(JobNotFoundError, match="no job of the id 'nothing'"):
         call(any_app, verb, "nothing")
@@ -66,9 +76,26 @@ def test_listing_filters_and_pages(any_app, call, task):
     assert rest.cursor is None
 
 
+def test_listing_looks_for_texts_a_bounded_way(any_app, call, task):
+    first, *_ = [any_app.send("other", (f"Number {number}",), queue="b") for number in range(4)]
+    assert [job.id for job in call(any_app, "list", text="NUMBER 0").jobs] == [first.id]
+    page = call(any_app, "list", text="number 0", scan=3)
+    assert page.jobs == [] and page.cursor is not None
+    assert [job.id for job in call(any_app, "list", text="number 0", scan=3, cursor=page.cursor).jobs] == [first.id]
+
+
 @pytest.mark.parametrize(
     ("option", "wrong"),
-    [("status", "done"), ("status", 5), ("limit", 0), ("limit", 10**6), ("queue", "a,b"), ("task", "")],
+    [
+        ("text", 5),
+        ("scan", 0),
+        ("status", "done"),
+        ("status", 5),
+        ("limit", 0),
+        ("limit", 10**6),
+        ("queue", "a,b"),
+        ("task", ""),
+    ],
 )
 def test_wrong_filters_are_refused(any_app, call, option, wrong):
     with pytest.raises(ConfigurationError, match=rf"app\.list\(\): {option}"):

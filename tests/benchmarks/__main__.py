@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks import peers, plan, rows_postgres, rows_sqlite, table
+from tests.benchmarks import peers, plan, rows_postgres, rows_redis, rows_sqlite, table
 from tests.benchmarks.pairs import Outcome, Runner, Sizes
 from tests.benchmarks.stores import SQLiteFiles, Store
 
@@ -18,7 +18,7 @@ FULL = Sizes(
 QUICK = Sizes(
     jobs=4_000, bulk=4_000, singles=500, samples=6, finished=20_000, delayed=10_000, idle_seconds=2.0, delay=1.0
 )
-ROWS = {"sqlite": rows_sqlite.rows, "postgres": rows_postgres.rows}
+ROWS = {"sqlite": rows_sqlite.rows, "postgres": rows_postgres.rows, "redis": rows_redis.rows}
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -97,6 +97,10 @@ def store_of(given: argparse.Namespace) -> Callable[[Path], Store]:
     if given.store == "sqlite":
         return SQLiteFiles
     # Imported when it is wanted: it needs the driver.
+    if given.store == "redis":
+        from tests.benchmarks.keyspaces import RedisServers
+
+        return lambda folder: RedisServers()
     from tests.benchmarks.databases import PostgresDatabases
 
     return lambda folder: PostgresDatabases(given.server)

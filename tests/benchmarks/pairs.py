@@ -132,8 +132,13 @@ class Runner:
             "latency": sizes.samples,
             "lateness": max(2, sizes.samples // 4),
             "idle": 1,
+            "pressure": max(20, sizes.jobs // 2),
         }[work.shape]
         flags = ["--kind", work.kind, "--workers", str(work.workers), "--slots", str(work.slots), "--jobs", str(jobs)]
+        if work.shape == "pressure":
+            # Long enough for all of them to be sent before they fall due.
+            beforehand = ["--finished", str(sizes.finished), "--delayed", str(sizes.delayed)]
+            return [*flags, *beforehand, "--delay", str(10 * sizes.delay), *_variant(subject)]
         return [*flags, "--seconds", str(sizes.idle_seconds), "--delay", str(sizes.delay), *_variant(subject)]
 
     def compare(self, row: Row, pairs: int, tell: Callable[[str], None]) -> Outcome:

@@ -5,6 +5,9 @@ from dataclasses import replace
 from tests.benchmarks.plan import DJANGO, FACADE, NO_LOSS, Other, Rival, Row, Subject, Work, against
 
 BARE = Subject("bare sqlite3 loop, same table", "bare_sqlite.py")
+BARE_TRANSACTION = Subject("BEGIN IMMEDIATE, the same INSERT, COMMIT", "bare_transaction.py")
+EAGER = Subject("tinyjobs, eager", "eager.py")
+CLAIMED = Subject("a claim and a completion", "eager.py", variant="floor")
 PUBLIC = Subject("tinyjobs 0.7.1", "peer_tinyjobs_071.py", "tinyjobs-0.7.1", scale=0.3)
 HUEY = Subject("huey", "peer_huey.py", "huey", scale=0.3)
 HUEY_UNSYNCED = Subject("huey, fsync off", "peer_huey.py", "huey", "nofsync")
@@ -77,6 +80,7 @@ def _filled() -> list[Row]:
 
 def _sending() -> list[Row]:
     facade, django = Work(FACADE, "enqueue"), Work(DJANGO, "enqueue")
+    eager = Work(EAGER, "enqueue", "thread")
     many, django_many = Work(FACADE, "bulk"), Work(DJANGO, "bulk")
     native: tuple[Other, ...] = ((VTASKS, {}, 1.0), (OX, {}, 1.0), (TASKS_DB, {}, 1.0))
     huey = {"kind": "thread"}
@@ -88,6 +92,13 @@ def _sending() -> list[Row]:
             facade,
             against(facade, (PUBLIC, {}, NO_LOSS), (HUEY, huey, NO_LOSS), (HUEY_UNSYNCED, huey, None)),
         ),
+        Row(
+            "enqueue-floor",
+            "Single enqueue by the facade, over its INSERT alone",
+            facade,
+            against(facade, (BARE_TRANSACTION, {}, 1 / 1.5)),
+        ),
+        Row("eager-floor", "An eager send, over a claim and a completion", eager, against(eager, (CLAIMED, {}, 0.5))),
         Row(
             "bulk-django",
             "enqueue_many in Django",

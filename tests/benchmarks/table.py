@@ -14,7 +14,7 @@ from tests.benchmarks.pairs import ROOT, Outcome
 from tests.benchmarks.plan import NO_LOSS, Rival
 
 # What a program tells of its store, and how it is shown.
-STORES = {"sqlite": "SQLite", "postgres": "Postgres"}
+STORES = {"sqlite": "SQLite", "postgres": "Postgres", "redis": "Redis"}
 HEAD = (
     "| measured | ours | against | theirs | ratio (least to most) | bar | |",
     "| --- | ---: | --- | ---: | --- | ---: | --- |",

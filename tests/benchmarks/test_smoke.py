@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import peers, rows_postgres, rows_sqlite
+from tests.benchmarks import peers, rows_postgres, rows_redis, rows_sqlite
 from tests.benchmarks.__main__ import main
 from tests.benchmarks.pairs import PROGRAMS, Runner, Sizes
 from tests.benchmarks.plan import DJANGO, FACADE, Row, Work
-from tests.benchmarks.rows_sqlite import BARE
+from tests.benchmarks.rows_sqlite import BARE, BARE_TRANSACTION, CLAIMED, EAGER
 from tests.benchmarks.stores import SQLiteFiles
 
 TINY = Sizes(jobs=30, bulk=30, singles=30, samples=1, finished=20, delayed=10, idle_seconds=0.1, delay=0.2)
@@ -27,6 +27,9 @@ def no_peers(name: str) -> Path:
     [
         (Work(FACADE, "enqueue"), SENT | {"p50_us", "p99_us"}),
         (Work(DJANGO, "enqueue"), SENT | {"p50_us", "p99_us"}),
+        (Work(BARE_TRANSACTION, "enqueue"), SENT | {"p50_us", "p99_us"}),
+        (Work(EAGER, "enqueue", "thread"), SENT | {"p50_us", "p99_us"}),
+        (Work(CLAIMED, "enqueue", "thread"), SENT | {"p50_us", "p99_us"}),
         (Work(FACADE, "bulk"), SENT),
         (Work(DJANGO, "bulk"), SENT),
         (Work(FACADE, "drain", "thread", workers=2), DRAINED),
@@ -50,7 +53,9 @@ def test_a_program_answers_with_its_figures(work: Work, keys: set[str], tmp_path
         assert answer["filled"] == {"finished": TINY.finished, "delayed": TINY.delayed, "priority": work.priority}
 
 
-@pytest.mark.parametrize("rows", [rows_sqlite.rows(), rows_postgres.rows()], ids=["sqlite", "postgres"])
+@pytest.mark.parametrize(
+    "rows", [rows_sqlite.rows(), rows_postgres.rows(), rows_redis.rows()], ids=["sqlite", "postgres", "redis"]
+)
 def test_every_row_names_programs_that_exist(rows: list[Row]) -> None:
     assert len({row.key for row in rows}) == len(rows)
     for work in [work for row in rows for work in (row.work, *(rival.work for rival in row.rivals))]:

@@ -33,6 +33,7 @@ HISTORY = """
     INSERT INTO tinyjobs_executions (job_id, claim, attempt, status, worker_id, started_at, finished_at)
     SELECT id, 1, 1, 'success', 'w', 1, 2 FROM tinyjobs_jobs
 """
+COUNTED = "INSERT INTO tinyjobs_tallies (minute, owner, queue, success) SELECT 0, '', '', count(*) FROM tinyjobs_jobs"
 # A wait for somebody else's batch, and a great deal of slack for a machine that does something else meanwhile.
 PATIENT = 2.0
 
@@ -46,6 +47,7 @@ def old_file(tmp_path):
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute(JOBS)
     connection.execute(HISTORY)
+    connection.execute(COUNTED)
     connection.close()
     (tmp_path / "program.py").write_text(f"from tinyjobs import TinyJobs\napp = TinyJobs('sqlite:///{path}')\n")
     command = [sys.executable, "-m", "tinyjobs", "purge", "--app", "program:app", "--older-than", "1d"]

@@ -44,3 +44,12 @@ def jobs(program):
     """The program's store, from this process: `send` enqueues by name."""
     with TinyJobs(program.url) as app:
         yield app
+
+
+@pytest.fixture(params=["database", pytest.param("redis", marks=pytest.mark.redis)])
+def each_store(request, settings):
+    """Jobs are in the test's database, or in Redis, where a send does not wait for the end of the test."""
+    if request.param == "redis":
+        options = {"url": request.getfixturevalue("redis_url"), "enqueue_on_commit": False}
+        settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": options}}
+    return request.param

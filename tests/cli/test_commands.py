@@ -17,7 +17,9 @@ from tinyjobs.management.commands.tinyjobs import Command
 from tinyjobs.management.target import AliasTarget
 from tinyjobs.taskbackend.working import drain_here
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
+#: For a test that is about the database.
+IN_DATABASE = pytest.mark.parametrize("each_store", ["database"], indirect=True)
 
 NOBODY = "0199c7e2-8d1f-7a34-9c55-0d9f2a6b7e01"
 
@@ -108,6 +110,7 @@ def test_a_result_is_shown():
     assert "arguments:   none" in Answer("jobs", "show", tasks.noop.enqueue().id).out
 
 
+@IN_DATABASE
 def test_a_payload_that_cannot_be_read_is_no_reason_to_show_nothing():
     job = tasks.noop.enqueue()
     with connection.cursor() as cursor:
@@ -156,6 +159,39 @@ def test_a_job_that_ended_is_not_cancelled():
     }
 
 
+def test_ended_jobs_are_deleted_and_others_left():
+    ended, queued = tasks.noop.enqueue().id, tasks.noop.enqueue().id
+    drain_here(limit=1)
+    answer = Answer("jobs", "delete", ended, queued, NOBODY)
+    assert f"{ended}: deleted" in answer.out
+    assert f"Job {queued} is queued; only jobs that have ended can be deleted. Cancel it first." in answer.err
+    assert f"There is no job {NOBODY}." in answer.err
+    assert "2 of 3 jobs left as they were." in str(answer.error)
+    assert [job["id"] for job in Answer("jobs", "list", "--json").value["jobs"]] == [queued]
+    assert Answer("jobs", "show", ended).error
+
+
+def test_a_search_looks_at_ids_tasks_and_arguments():
+    hit, other = tasks.add.enqueue(4711, b=1).id, tasks.noop.enqueue().id
+    for text, expected in [("4711", [hit]), (other[-12:].upper(), [other]), ("NOOP", [other]), ("47%", [])]:
+        found = Answer("jobs", "list", "--search", text, "--json").value
+        assert [job["id"] for job in found["jobs"]] == expected, text
+        assert found["cursor"] is None
+    assert Answer("jobs", "list", "--search", "nowhere").out == "No jobs.\n"
+
+
+def test_a_search_that_looked_at_its_share_says_so_and_goes_on(monkeypatch):
+    hit = tasks.add.enqueue(4711, b=1).id
+    for _ in range(3):
+        tasks.noop.enqueue()
+    monkeypatch.setattr("tinyjobs.cli.jobs.SEARCHED", 2)
+    answer = Answer("jobs", "list", "--search", "4711")
+    assert answer.out.startswith("No job among the 2 looked at.\nThere are more: --cursor ")
+    cursor = answer.out.split()[-1]
+    listed = Answer("jobs", "list", "--search", "4711", "--cursor", cursor, "--json").value
+    assert [job["id"] for job in listed["jobs"]] == [hit]
+
+
 def test_queues_in_figures():
     tasks.noop.enqueue()
     tasks.noop.enqueue()
@@ -190,6 +226,7 @@ def test_stats_in_figures():
     assert "next delayed job: none waits" in text
 
 
+@IN_DATABASE
 def test_looking_goes_through_the_tests_own_connection(django_assert_max_num_queries):
     with django_assert_max_num_queries(20) as captured:
         Answer("queues")
@@ -218,6 +255,7 @@ def test_an_alias_may_stand_before_or_behind_the_command(settings, tmp_path, arg
     assert Answer(*arguments).out == "No jobs.\n"
 
 
+@IN_DATABASE
 def test_without_an_alias_the_one_that_is_ours_is_meant(settings):
     dummy = {"BACKEND": "django.tasks.backends.dummy.DummyBackend"}
     ours = {"BACKEND": "tinyjobs.TinyJobsBackend"}
@@ -229,6 +267,7 @@ def test_without_an_alias_the_one_that_is_ours_is_meant(settings):
     assert "Several aliases of TASKS use tinyjobs: one, two." in str(Answer("jobs", "list").error)
 
 
+@IN_DATABASE
 def test_wrong_options_of_an_alias_are_told(settings):
     settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"eager": "red"}}}
     answer = Answer("jobs", "list")

@@ -17,7 +17,7 @@ from tinyjobs.cli.console import (
     shown_seconds,
     shown_time,
 )
-from tinyjobs.cli.logs import plain_log
+from tinyjobs.cli.logs import CommandLog
 from tinyjobs.core.url import shown_url
 
 
@@ -94,7 +94,7 @@ def test_no_standard_streams_at_all(monkeypatch):
     console.line("one")
     console.warn("two")
     settle_streams()
-    with plain_log(1):
+    with CommandLog(1, None, takes_root=False, warn=print):
         logging.getLogger("tinyjobs.worker").warning("three")
 
 
@@ -137,6 +137,7 @@ def test_instants():
             "postgresql://host/db?p%61ssword=s3&cret&sslmode=require",
             "postgresql://host/db?p%61ssword=***&***&sslmode=require",
         ),
+        ("redis://host:6379/0?password=s3@cret", "redis://***"),
         ("postgresql:me:s3cret@host/db", "postgresql:***@host/db"),
         ("host=db password='s3 cret' user=me", "host=db password=*** user=me"),
         ("postgresql://h1:1,h2:2/db", "postgresql://h1:1,h2:2/db"),
@@ -166,7 +167,7 @@ def bare_logger(monkeypatch):
 def test_the_log_goes_to_stderr_by_verbosity(monkeypatch, capsys, verbosity, levels):
     logger = bare_logger(monkeypatch)
     child = logging.getLogger("tinyjobs.worker")
-    with plain_log(verbosity):
+    with CommandLog(verbosity, None, takes_root=False, warn=print):
         for level in (logging.DEBUG, logging.INFO, logging.WARNING):
             child.log(level, "told\x1b[2J")
     written = capsys.readouterr().err.splitlines()
@@ -181,7 +182,7 @@ def test_a_program_with_logging_of_its_own_keeps_it(monkeypatch, capsys):
     own = logging.Handler(logging.ERROR)
     own.emit = records.append
     logger.addHandler(own)
-    with plain_log(2):
+    with CommandLog(2, None, takes_root=False, warn=print):
         logging.getLogger("tinyjobs.worker").error("told")
     assert [record.getMessage() for record in records] == ["told"]
     assert capsys.readouterr().err == ""

@@ -1,16 +1,30 @@
 """`manage.py tinyjobs` as a process, in a project of its own: not yet migrated, badly configured, stopped."""
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
 import sqlite3
 import sys
+import threading
 
 import pytest
+
+from tests.cli.processes import PATIENCE
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and named pipes")
 
 WAITS = "This process waits until that is so"
+#: So many tracebacks are more than a pipe of a page and what a worker keeps for its reader.
+MANY = 150
+FAILING = """
+from tinyjobs import task
+
+@task
+def fail(number):
+    raise ValueError("x" * 2000)
+"""
 
 
 def test_a_worker_waits_for_migrate_and_then_works(project):
@@ -178,3 +192,27 @@ def test_a_wrong_command_line_ends_with_2_and_says_why(project):
     status, output = project.run("tinyjobs", "worker", "--backend", "nope")
     assert status == 2
     assert "TASKS has no 'nope'. There are: default." in output
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a pipe whose size can be set")
+def test_output_that_nobody_reads_holds_up_no_job(project):
+    project.lay_out()
+    project.write("shop/tasks.py", FAILING)
+    project.send(f"tasks.fail.enqueue_many([(number,) for number in range({MANY})])")
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+    try:
+        worker = project.start("tinyjobs", "worker", "-v", "2", stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        with contextlib.closing(sqlite3.connect(project.folder / "db.sqlite3", timeout=PATIENCE)) as connection:
+            pause = threading.Event()
+            for _ in range(int(PATIENCE * 10)):
+                (failed,) = connection.execute("SELECT count(*) FROM tinyjobs_jobs WHERE status = 'failed'").fetchone()
+                if failed == MANY or worker.process.poll() is not None:
+                    break
+                pause.wait(0.1)
+        assert failed == MANY
+        worker.signal(signal.SIGTERM)
+        assert worker.process.wait(PATIENCE) == 0
+    finally:
+        os.close(ours)

@@ -100,7 +100,7 @@ def test_queue_names(flags, queues):
         (["jobs", "list", "--task", ""], "argument --task: '' is no name"),
         (["jobs", "retry"], "the following arguments are required: ID"),
         (["jobs"], "the following arguments are required: ACTION"),
-        (["verify"], "invalid choice: 'verify'"),
+        (["prove"], "invalid choice: 'prove'"),
         (["worker", "--workers", "3"], "unrecognized arguments: --workers 3"),
     ],
 )
@@ -109,6 +109,27 @@ def test_what_is_wrong_is_refused_with_the_reason(arguments, reason, capsys):
         make_parser().parse_args([*arguments, *([] if arguments == ["jobs"] else APP)])
     assert caught.value.code == 2
     assert reason in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place", "reason"),
+    [
+        (["worker", "--queus", "x"], "worker", "unrecognized arguments: --queus x (did you mean --queues?)"),
+        (["worker", "--concurency=3"], "worker", "--concurency=3 (did you mean --concurrency?)"),
+        (["jobs", "list", "--stauts", "failed"], "jobs list", "--stauts failed (did you mean --status?)"),
+        (["schedules", "--josn"], "schedules", "unrecognized arguments: --josn (did you mean --json?)"),
+        (["schedules", "run", "--josn", "x"], "schedules run", "--josn (did you mean --json?)"),
+        (["queues", "--zebra"], "queues", "unrecognized arguments: --zebra"),
+        (["worker", "mail"], "worker", "unrecognized arguments: mail"),
+    ],
+)
+def test_what_a_command_does_not_know_is_answered_by_that_command(arguments, place, reason, capsys):
+    with pytest.raises(SystemExit) as caught:
+        make_parser().parse_args([*arguments, *APP])
+    assert caught.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith(f"usage: tinyjobs {place} [-h]")
+    assert said.endswith(f"tinyjobs {place}: error: unrecognized arguments: {reason.rpartition('arguments: ')[2]}")
 
 
 def test_an_app_has_to_be_named(capsys):

@@ -13,7 +13,7 @@ from tinyjobs.core.retention import BATCH
 from tinyjobs.taskbackend.shared import use_clock
 from tinyjobs.taskbackend.working import drain_here
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_store")]
 NONE = {"success": 0, "cancelled": 0, "failed": 0}
 
 
@@ -100,7 +100,9 @@ def test_how_an_age_is_written(ended, age, seconds):
 
 
 def test_what_the_settings_keep_for_ever_is_said_and_kept(ended, clock, settings):
-    settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"retention": {"failed": 0}}}}
+    entry = settings.TASKS["default"]
+    options = {**entry.get("OPTIONS", {}), "retention": {"failed": 0}}
+    settings.TASKS = {"default": {**entry, "OPTIONS": options}}
     clock.advance(10_000 * 86_400.0)
     answer = Answer("purge")
     assert "failed: kept for ever" in answer.out

@@ -126,3 +126,18 @@ def test_django_does_not_reload_without_debug_or_when_told_not_to(project):
         status, output = project.run("tinyjobs", "worker", *flags)
         assert status == 0
         assert "Restarts when" not in output
+
+
+def test_a_wrong_alias_is_no_reason_to_wait_for_a_change(project):
+    project.configure(debug=True)
+    status, output = project.run("tinyjobs", "worker", "--backend", "nowhere")
+    assert status == 2
+    assert output.splitlines() == ["CommandError: TASKS has no 'nowhere'. There are: default."]
+
+
+def test_nor_is_a_flag_that_nobody_knows(project):
+    project.configure(debug=True)
+    status, output = project.run("tinyjobs", "worker", "--queus", "x")
+    assert status == 2
+    assert output.startswith("usage: manage.py tinyjobs worker")
+    assert "did you mean --queues?" in output

@@ -104,8 +104,9 @@ def test_jobs_are_told_line_by_line_at_verbosity_2_alone(program, jobs):
     assert "work.wait_for_ever" in more  # the banner names the tasks
     jobs.send("work.fail", ["on purpose"])
     _, silent = program.run("worker", "--until-empty", "-v", "0")
-    assert len(silent.splitlines()) == 1
-    assert "failed for good" in silent
+    line, *traceback = silent.splitlines()
+    assert "failed for good" in line
+    assert traceback[0].startswith("Traceback") and traceback[-1] == "ValueError: on purpose"
 
 
 @pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
@@ -180,3 +181,10 @@ def test_what_still_waits_for_the_store_at_the_end_is_cut_before_the_store_is_cl
         asyncio.run(_run(app.worker(until_empty=True, handle_signals=False), Closing()))
         assert seen[-1] == "closed"
         assert before <= seen[-2] <= time.monotonic()
+
+
+def test_a_cursor_that_no_page_named_is_refused(program):
+    assert program.run("jobs", "list", "--cursor", "zz") == (
+        2,
+        "tinyjobs: cursor: 'zz' is none; give the one that the page before it named.",
+    )

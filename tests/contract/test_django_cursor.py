@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import tempfile
-import unittest
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql.base import DatabaseWrapper
 
+from tests.contract.loops import AsyncCase
 from tests.contract.test_sqlite import QUICK, empty_store
 from tests.servers.postgres import Server
 from tinyjobs.backends.base import Backend
@@ -184,7 +184,8 @@ class PostgresCase(DjangoCase):
 
     def entry(self) -> dict[str, Any]:
         with psycopg.connect(self.url) as connection:
-            connection.execute("TRUNCATE tinyjobs_jobs, tinyjobs_executions, tinyjobs_schedules, tinyjobs_limits")
+            kinds = ("jobs", "executions", "schedules", "limits", "workers", "tallies")
+            connection.execute(f"TRUNCATE {', '.join(f'tinyjobs_{kind}' for kind in kinds)}")
         place = urlsplit(self.url)
         return {
             "ENGINE": "django.db.backends.postgresql",
@@ -201,21 +202,21 @@ class WhatProjectsCall(Producing, Keys, Control, Listing, Figures):
     """Not a worker's verbs: those have connections of their own, where they may read before they write."""
 
 
-class DjangoCursorTests(SQLiteCase, BackendContract, unittest.IsolatedAsyncioTestCase):
+class DjangoCursorTests(SQLiteCase, BackendContract, AsyncCase):
     """Connections as a project configures them beside a worker."""
 
 
-class DjangoTransactionTests(SQLiteCase, BackendContract, unittest.IsolatedAsyncioTestCase):
+class DjangoTransactionTests(SQLiteCase, BackendContract, AsyncCase):
     independent_clients = False
     runner = InsideTransaction
 
 
 @pytest.mark.slow
-class DjangoDebugCursorTests(SQLiteCase, BackendContract, unittest.IsolatedAsyncioTestCase):
+class DjangoDebugCursorTests(SQLiteCase, BackendContract, AsyncCase):
     runner = Logged
 
 
-class DjangoAutocommitOffTests(SQLiteCase, WhatProjectsCall, unittest.IsolatedAsyncioTestCase):
+class DjangoAutocommitOffTests(SQLiteCase, WhatProjectsCall, AsyncCase):
     runner = AutocommitOff
 
 
@@ -236,16 +237,16 @@ class ErrorsEndTransactions(ContractCase):
             await self.put()
 
 
-class PostgresCursorTests(PostgresCase, BackendContract, unittest.IsolatedAsyncioTestCase):
+class PostgresCursorTests(PostgresCase, BackendContract, AsyncCase):
     """As a project has it that sets nothing: the driver writes parameters into the statement."""
 
 
-class PostgresTransactionTests(ErrorsEndTransactions, PostgresCase, BackendContract, unittest.IsolatedAsyncioTestCase):
+class PostgresTransactionTests(ErrorsEndTransactions, PostgresCase, BackendContract, AsyncCase):
     independent_clients = False
     runner = InsideTransaction
 
 
-class PostgresServerSideBindingTests(PostgresCase, BackendContract, unittest.IsolatedAsyncioTestCase):
+class PostgresServerSideBindingTests(PostgresCase, BackendContract, AsyncCase):
     options: ClassVar[dict[str, Any]] = {"server_side_binding": True}
 
 
@@ -254,17 +255,15 @@ class PostgresServerSideTransactionTests(PostgresTransactionTests):
 
 
 @pytest.mark.slow
-class PostgresDebugCursorTests(PostgresCase, BackendContract, unittest.IsolatedAsyncioTestCase):
+class PostgresDebugCursorTests(PostgresCase, BackendContract, AsyncCase):
     runner = Logged
 
 
-class PostgresAutocommitOffTests(
-    ErrorsEndTransactions, PostgresCase, WhatProjectsCall, unittest.IsolatedAsyncioTestCase
-):
+class PostgresAutocommitOffTests(ErrorsEndTransactions, PostgresCase, WhatProjectsCall, AsyncCase):
     runner = AutocommitOff
 
 
-class PostgresPoolTests(PostgresCase, WhatProjectsCall, unittest.IsolatedAsyncioTestCase):
+class PostgresPoolTests(PostgresCase, WhatProjectsCall, AsyncCase):
     options: ClassVar[dict[str, Any]] = {"pool": {"min_size": 1, "max_size": 12}}
 
     @pytest.fixture(autouse=True)
@@ -275,7 +274,7 @@ class PostgresPoolTests(PostgresCase, WhatProjectsCall, unittest.IsolatedAsyncio
             pool.close()
 
 
-class PostgresSerializableTests(PostgresCase, WhatProjectsCall, unittest.IsolatedAsyncioTestCase):
+class PostgresSerializableTests(PostgresCase, WhatProjectsCall, AsyncCase):
     """A project that raised the isolation level of its connections. Races may be refused, so there are none."""
 
     independent_clients = False

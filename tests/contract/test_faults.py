@@ -4,14 +4,16 @@ import unittest
 
 import pytest
 
-from tests.contract.faults import FAULTS, Faulty
+from tests.contract import faults, watching_faults
+from tests.contract.faults import Faulty
+from tests.contract.loops import AsyncCase
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.clock import Clock
 from tinyjobs.testing import BackendContract
 
 
-def bound_to(store: type[Faulty]) -> type[unittest.IsolatedAsyncioTestCase]:
-    class FaultyStoreTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+def bound_to(store: type[Faulty]) -> type[AsyncCase]:
+    class FaultyStoreTests(BackendContract, AsyncCase):
         async def make_backend(self, clock: Clock) -> Backend:
             return store(clock=clock)  # type: ignore[no-any-return]
 
@@ -21,7 +23,7 @@ def bound_to(store: type[Faulty]) -> type[unittest.IsolatedAsyncioTestCase]:
     return FaultyStoreTests
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("fault", [*faults.FAULTS, *watching_faults.FAULTS], ids=lambda fault: fault.__name__)
 def test_a_fault_is_found(fault):
     case = bound_to(fault)
     assert fault.found_by

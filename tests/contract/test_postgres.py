@@ -1,10 +1,10 @@
 """The contract on Postgres: through the loop's connections, and through the threads'."""
 
-import unittest
 from typing import Any, ClassVar
 
 import pytest
 
+from tests.contract.loops import AsyncCase
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend
 from tinyjobs.core.clock import Clock
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.mark.usefixtures("fresh_database")
-class PostgresTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+class PostgresTests(BackendContract, AsyncCase):
     options: ClassVar[dict[str, Any]] = {}
     url: str
 

@@ -3,11 +3,11 @@
 import os
 import shutil
 import tempfile
-import unittest
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tests.contract.loops import AsyncCase
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend
 from tinyjobs.core.clock import Clock, SystemClock
@@ -29,7 +29,7 @@ def empty_store() -> bytes:
         return path.read_bytes()
 
 
-class SQLiteFileTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+class SQLiteFileTests(BackendContract, AsyncCase):
     options: ClassVar[dict[str, Any]] = {}
 
     async def make_backend(self, clock: Clock) -> Backend:
@@ -58,7 +58,7 @@ class SQLiteOlderFormSyncTests(SQLiteOlderFormTests):
     through_sync_face = True
 
 
-class MemoryTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+class MemoryTests(BackendContract, AsyncCase):
     independent_clients = False
 
     async def make_backend(self, clock: Clock) -> Backend:

@@ -1,8 +1,8 @@
 """The contract on the store that the documentation gives to authors of stores as a start."""
 
-import unittest
 from typing import Any
 
+from tests.contract.loops import AsyncCase
 from tests.contract.template import load
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.clock import Clock
@@ -11,7 +11,7 @@ from tinyjobs.testing import BackendContract
 TemplateStore: Any = load().TemplateStore
 
 
-class TemplateStoreTests(BackendContract, unittest.IsolatedAsyncioTestCase):
+class TemplateStoreTests(BackendContract, AsyncCase):
     async def make_backend(self, clock: Clock) -> Backend:
         return TemplateStore.from_url("template://", clock=clock)
 

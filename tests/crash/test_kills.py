@@ -1,5 +1,6 @@
 """Workers that vanish: killed at any moment, by themselves, or suspended until nobody reckons with them."""
 
+import os
 import random
 import signal
 import time
@@ -8,6 +9,8 @@ from collections import Counter
 import pytest
 
 from tests.crash.workshop import SHORT, until
+
+KILLS = 50
 
 
 def test_a_job_whose_worker_is_killed_runs_on_another_after_the_lease(workshop):
@@ -72,19 +75,19 @@ def test_fifty_kills_at_random_moments_lose_nothing(workshop):
     dice = random.Random(seed)
     slots = {"concurrency": 2, "async_concurrency": 2}
     ids = [
-        workshop.send(("work", "awork")[number % 2], number, round(dice.uniform(0.0, 0.03), 3), max_attempts=1)
+        workshop.send(("work", "awork")[number % 2], number, round(dice.uniform(0.0, 0.1), 3), max_attempts=1)
         for number in range(900)
     ]
-    kills = []
-    upcoming = workshop.start(**SHORT, **slots)
-    for _ in range(50):
-        process, upcoming = upcoming, workshop.start(**SHORT, **slots)
-        process.wait_until_up()
+    nursery = workshop.start("nursery", workers=2, settings={**SHORT, **slots})
+    alive: list[int] = []
+    for _ in range(KILLS):
+        while len(alive) < 2:
+            alive.append(int(nursery.line()))
+        victim = alive.pop(0)
+        until(lambda victim=victim: workshop.has_begun_or_finds_nothing(victim))
         time.sleep(dice.uniform(0.0, 0.15))
-        process.kill()
-        kills.append(time.time())
-    upcoming.kill()
-    kills.append(time.time())
+        os.kill(victim, signal.SIGKILL)
+    nursery.kill()
     workshop.finish()
     jobs = {job.id: job for job in workshop.jobs()}
     assert sorted(jobs) == sorted(ids)
@@ -96,9 +99,10 @@ def test_fifty_kills_at_random_moments_lose_nothing(workshop):
     handed_over = Counter((workshop.app.executions(job.id)[0].worker_id, job.task) for job in never)
     assert max(handed_over.values(), default=0) <= 2
     failed = [job.id for job in jobs.values() if job.status == "failed"]
+    assert failed, "the kills have hit nothing"
     assert {tuple(workshop.history(job_id)) for job_id in failed} <= {("lost",)}
     assert all(job.id in ended for job in jobs.values() if job.status == "success")
-    print(f"{len(failed)} lost in {len(kills)} kills, {len(never)} of them between claim and start")
+    print(f"{len(failed)} lost in {KILLS} kills, {len(never)} of them between claim and start")
 
 
 def test_a_worker_that_was_suspended_past_its_lease_cannot_report(workshop):

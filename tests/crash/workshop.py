@@ -16,7 +16,7 @@ from tinyjobs.core.job import Job
 
 ROOT = Path(__file__).parents[2]
 #: Reached only by a test that fails.
-PATIENCE = 30.0
+PATIENCE = 90.0
 #: A lease that runs out soon and a reaper that looks often: a kill costs a test a second, not a minute.
 SHORT = {"lease": 1.0, "reap_interval": 0.2}
 
@@ -106,6 +106,7 @@ class Workshop:
         self.environment: dict[str, str] = {}
         self.ledger_file = folder / "ledger"
         self.ledger_file.touch()
+        self._read, self._lines = 0, dict[str, list[list[str]]]()
         self.processes: list[Process] = []
         self.app = TinyJobs(self.url)
         self.app.setup()
@@ -145,9 +146,15 @@ class Workshop:
         return [entry.status.value for entry in self.app.executions(job_id)]
 
     def lines(self, word: str) -> list[list[str]]:
-        """What stands in the ledger behind that word, line by line."""
-        lines = (line.split() for line in self.ledger_file.read_text().splitlines())
-        return [rest for first, *rest in lines if first == word]
+        """What stands in the ledger behind that word, line by line. Asked again and again, so only news is read."""
+        with self.ledger_file.open("rb") as ledger:
+            ledger.seek(self._read)
+            news = ledger.read()
+        whole = news[: news.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for first, *rest in (line.split() for line in whole.decode().splitlines()):
+            self._lines.setdefault(first, []).append(rest)
+        return list(self._lines.get(word, ()))
 
     def starts(self, job_id: str | None = None) -> list[str]:
         """The jobs whose function began, once for each time it did."""
@@ -157,17 +164,21 @@ class Workshop:
         """The jobs whose function came to its end."""
         return [found for found, *_ in self.lines("end") if job_id in (None, found)]
 
+    def has_begun_or_finds_nothing(self, pid: int) -> bool:
+        """Whether that process has begun a function, or will not, since no job is left to be claimed."""
+        return str(pid) in {by for _, by, *_ in self.lines("start")} or not self.app.stats().by_status["queued"]
+
     def close(self) -> None:
         for process in self.processes:
             process.clear_away()
         self.app.close()
 
 
-def until(condition: Callable[[], Any], what: str = "", patience: float = PATIENCE) -> Any:
-    """Wait for something that another process does."""
+def until(condition: Callable[[], Any], what: object = "", patience: float = PATIENCE) -> Any:
+    """Wait for something that another process does; `what` is shown if it does not, or what it returns."""
     ends = time.monotonic() + patience
     while not (found := condition()):
-        assert time.monotonic() < ends, f"it did not come about: {what}"
+        assert time.monotonic() < ends, f"it did not come about: {what() if callable(what) else what}"
         time.sleep(0.01)
     return found
 

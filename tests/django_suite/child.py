@@ -19,9 +19,25 @@ def settings_for(folder: Path, declared_on: str, in_file: bool, server: str | No
         "USE_TZ": True,
         "INSTALLED_APPS": ["tinyjobs", "tasks"],
         "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
-        "DATABASES": {"default": sqlite(folder, in_file) if server is None else postgres(server)},
+        "DATABASES": {"default": postgres(server) if server and not is_redis(server) else sqlite(folder, in_file)},
         "TASKS": {"default": {"BACKEND": declared_on}},
     }
+
+
+def is_redis(server: str) -> bool:
+    return server.partition(":")[0] in ("redis", "rediss", "unix", "valkey", "valkeys")
+
+
+def keep_jobs_in(url: str, waits_for_commit: bool) -> None:
+    """Have every alias of ours keep its jobs there, since Django's tests write settings without options."""
+    from tinyjobs.taskbackend import shared
+
+    parse = shared.parse_options
+
+    def parse_more(alias: str, options: object) -> object:
+        return parse(alias, {"url": url, "enqueue_on_commit": waits_for_commit, **options})
+
+    shared.parse_options = parse_more
 
 
 def sqlite(folder: Path, in_file: bool) -> dict[str, object]:
@@ -55,6 +71,7 @@ def run(
     declared_on: str,
     in_file: bool,
     server: str | None,
+    waits_for_commit: bool,
     apps: bool,
     labels: list[str],
     verbosity: int,
@@ -70,6 +87,12 @@ def run(
         chosen["INSTALLED_APPS"] = []
     settings.configure(**chosen)
     django.setup()
+    jobs = None
+    if server and is_redis(server):
+        import redis
+
+        keep_jobs_in(server, waits_for_commit)
+        jobs = redis.Redis.from_url(server)
 
     import unittest
 
@@ -84,6 +107,8 @@ def run(
 
         def startTest(self, test):
             self.started.append(test.id())
+            if jobs is not None:  # what a test's end does for a database
+                jobs.flushdb()
             super().startTest(test)
 
     class Runner(DiscoverRunner):

@@ -38,7 +38,7 @@ def python_for(release: Release, cache: Path) -> Path:
     wanted = "\n".join(
         [
             release.version,
-            "psycopg",
+            "psycopg redis",
             sys.version,
             str(CHECKOUT),
             hashlib.sha256((CHECKOUT / "pyproject.toml").read_bytes()).hexdigest(),
@@ -48,7 +48,7 @@ def python_for(release: Release, cache: Path) -> Path:
         return python
     shutil.rmtree(home, ignore_errors=True)
     venv.create(home, with_pip=True)
-    _pip(python, "install", f"django=={release.version}", "-e", str(CHECKOUT), "psycopg[binary,pool]")
+    _pip(python, "install", f"django=={release.version}", "-e", str(CHECKOUT), "psycopg[binary,pool]", "redis")
     stamp.write_text(wanted)
     return python
 

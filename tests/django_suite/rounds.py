@@ -33,6 +33,8 @@ class Round:
     `declared_on` is the task backend in force while Django's sample tasks are imported: it decides whether they are our
     Task or Django's. `edits` has the test files of Django that run, `restated` our own that run beside them, and
     `running` the one of ours that is copied in as `tasks.running`. `in_file`: other connections see the database.
+    `waits_for_commit`: on a store outside of the database, sends are made at the commit, as is the default there. Off
+    where the tests look at jobs inside of a transaction.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Round:
     restated: tuple[str, ...] = ()
     running: str = "by_drain"
     in_file: bool = False
+    waits_for_commit: bool = False
 
 
 def rounds(series: str) -> tuple[Round, ...]:
@@ -67,6 +70,7 @@ def rounds(series: str) -> tuple[Round, ...]:
             declared_on=OURS,
             edits={IMMEDIATE: drained()},
             restated=("drain",),
+            waits_for_commit=True,
         ),
         Round(
             name="worker",
@@ -76,6 +80,7 @@ def rounds(series: str) -> tuple[Round, ...]:
             restated=("worker",),
             running="by_worker",
             in_file=True,
+            waits_for_commit=True,
         ),
         Round(
             name="foreign",

@@ -1,6 +1,6 @@
 """Run Django's own tests of its tasks framework against this checkout.
 
-    python tests/django_suite/run.py [--django 6.0|6.1|both] [--round NAME] [--store sqlite|postgres]
+    python tests/django_suite/run.py [--django 6.0|6.1|both] [--round NAME] [--store sqlite|postgres|redis]
 
 Fetches Django's source distribution, takes `tests/tasks` out of it, edits a copy for each round (see rounds.py) and
 runs it in an environment with that Django and this checkout. Nothing of Django's is kept in the repository. The exit
@@ -8,7 +8,8 @@ status is 1 when a test failed, when an edit did not find its place, or when a r
 tests that releases.py expects of it.
 
 On Postgres the databases are made on the server that TINYJOBS_TEST_POSTGRES names, or else on a private one; that takes
-psycopg in the environment that runs this.
+psycopg in the environment that runs this. On Redis the project's database is SQLite, and jobs are in an empty database
+of the server that TINYJOBS_TEST_REDIS names, or else of a private one; that takes redis.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run Django's own tests of its tasks framework against this checkout.")
     parser.add_argument("--django", choices=[*RELEASES, "both"], default="both", help="which series (default: both)")
     parser.add_argument("--round", choices=names, action="append", help="only this round; may be repeated")
-    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite", help="of the project's database")
+    parser.add_argument("--store", choices=["sqlite", "postgres", "redis"], default="sqlite", help="of the jobs")
     parser.add_argument("--cache", type=Path, default=CHECKOUT / ".cache" / "django_suite", help="where to keep things")
     parser.add_argument("--verbosity", type=int, default=1, choices=[0, 1, 2, 3], help="as in manage.py test")
     options = parser.parse_args(arguments)
@@ -60,11 +61,22 @@ def main(arguments: list[str] | None = None) -> int:
 
 @contextmanager
 def server(store: str) -> Iterator[str | None]:
-    """The URL of the Postgres server to run on; None: each round has a SQLite database."""
+    """The URL of the Postgres server or of the Redis database to run on; None: each round has a SQLite database."""
     if store == "sqlite":
         yield None
         return
-    # Needs psycopg, which a run on SQLite does not.
+    # What these need a run on SQLite does not.
+    if store == "redis":
+        from tests.servers.redis import URL_VARIABLE as REDIS
+        from tests.servers.redis import RedisServer, Server
+
+        with closing(Server(os.environ[REDIS]) if REDIS in os.environ else RedisServer()) as redis:
+            number = redis.create_database()
+            try:
+                yield redis.url(number)
+            finally:
+                redis.drop_database(number)
+        return
     from tests.servers.postgres import URL_VARIABLE, Cluster
 
     if URL_VARIABLE in os.environ:
@@ -114,6 +126,7 @@ def run_round(release: Release, round_: Round, folder: Path, python: Path, verbo
                 "declared_on": round_.declared_on,
                 "apps": round_.name != "control",
                 "in_file": round_.in_file,
+                "waits_for_commit": round_.waits_for_commit,
                 "server": url,
                 "labels": labels,
                 "seconds": SECONDS_PER_ROUND,
@@ -121,7 +134,7 @@ def run_round(release: Release, round_: Round, folder: Path, python: Path, verbo
             }
         )
     )
-    where = "" if url is None else " (on Postgres)"
+    where = "" if url is None else f" (on {url.partition(':')[0]})"
     print(f"\n== Django {release.version}, {round_.name}: {round_.about}{where}", flush=True)
     command = [str(python), "-X", "dev", str(HERE / "child.py"), str(order)]
     status = subprocess.run(command, cwd=folder, check=False).returncode

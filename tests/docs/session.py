@@ -19,7 +19,8 @@ from tests.docs.pages import ROOT, Block, blocks
 PRELUDES = Path(__file__).parent / "preludes"
 # Commands that set up a machine, or that run until somebody stops them.
 _NOT_RUN = re.compile(
-    r"(\S*python3? -m (venv|pip)|(\w+=\S+ )?python3? runtests\.py|git |pip |\S+ manage\.py runserver|python -m tests\.)"
+    r"(\S*python3? -m (venv|pip)|(\w+=\S+ )?python3? runtests\.py|git |pip "
+    r"|\S+ manage\.py runserver|tinyjobs dashboard|python -m tests\.)"
 )
 
 
@@ -80,7 +81,7 @@ def run_command(command: str) -> None:
     else:
         raise SystemExit(f"{command!r}: a console block runs python or django-admin, or is left out by name.")
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     print(f"$ {command}\n{done.stdout}{done.stderr}")
     if done.returncode != 0:
         raise SystemExit(f"{command!r} ended with status {done.returncode}")

@@ -12,14 +12,28 @@ from tests.docs.pages import ROOT, all_pages, blocks
 
 PROJECT = Path(__file__).parent / "project"
 #: Pages that begin with nothing. The others find a small Django project around them.
-FROM_NOTHING = {"README.md", "docs/tutorial.md", "docs/how-to/without_django.md", "docs/how-to/write_a_store.md"}
+FROM_NOTHING = {
+    "README.md",
+    "docs/tutorial.md",
+    "docs/how-to/without_django.md",
+    "docs/how-to/web_servers.md",
+    "docs/how-to/write_a_store.md",
+}
 #: Pages whose code needs a server; its URL is in DATABASE_URL.
 ON_POSTGRES = {"docs/how-to/postgres.md"}
+#: The same; its URL is in REDIS_URL.
+ON_REDIS = {"docs/how-to/redis.md"}
 WITH_CODE = [page for page in all_pages() if any(block.language in ("python", "console") for block in blocks(page))]
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.postgres] * (page in ON_POSTGRES)) for page in WITH_CODE]
+    "page",
+    [
+        pytest.param(
+            page, marks=[pytest.mark.postgres] * (page in ON_POSTGRES) + [pytest.mark.redis] * (page in ON_REDIS)
+        )
+        for page in WITH_CODE
+    ],
 )
 def test_the_code_on_the_page_runs(page, tmp_path, request):
     if page not in FROM_NOTHING:
@@ -28,6 +42,8 @@ def test_the_code_on_the_page_runs(page, tmp_path, request):
     environment["PYTHONPATH"] = str(ROOT)
     if page in ON_POSTGRES:
         environment["DATABASE_URL"] = request.getfixturevalue("postgres_url")
+    if page in ON_REDIS:
+        environment["REDIS_URL"] = request.getfixturevalue("redis_url")
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.session", page],
         cwd=tmp_path,
@@ -58,4 +74,5 @@ def test_no_python_block_is_overlooked():
         fences = [line.strip() for line in (ROOT / page).read_text("utf-8").splitlines() if line.strip()[:3] == "```"]
         assert len(fences) == 2 * len(blocks(page)), page
         languages = {fence for fence in fences if fence != "```"}
-        assert languages <= {"```python", "```console", "```text", "```ini", "```dockerfile", "```sql", "```toml"}, page
+        others = {"```text", "```ini", "```dockerfile", "```sql", "```toml", "```yaml", "```json"}
+        assert languages <= {"```python", "```console", *others}, page

@@ -10,12 +10,16 @@ import pytest
 import tinyjobs
 from tests.docs.pages import DOCS, ROOT, all_pages, blocks, first_codes, tables
 from tinyjobs.app.facade import TinyJobs
+from tinyjobs.app.results import JobHandle
 from tinyjobs.app.task import Overrides, TaskDeclaration
 from tinyjobs.backends.postgres.options import PostgresOptions
+from tinyjobs.backends.redis.options import RedisOptions, takes
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.cli.main import make_parser
-from tinyjobs.cli.options import COMMANDS, Command
+from tinyjobs.cli.options import COMMANDS
+from tinyjobs.cli.table import Command
 from tinyjobs.core import errors
+from tinyjobs.core.job import Job
 from tinyjobs.core.options import NOT_BUILT, TaskOptions
 from tinyjobs.core.schedules import RULE_OPTIONS
 from tinyjobs.core.status import ExecutionStatus, JobStatus
@@ -80,9 +84,15 @@ def test_the_options_of_the_postgres_store():
     assert defaults_in(SETTINGS["Options of the Postgres store"]) == expected
 
 
+def test_the_options_of_the_redis_store():
+    expected = defaults_of(RedisOptions, {field.name for field in dataclasses.fields(RedisOptions)})
+    assert defaults_in(SETTINGS["Options of the Redis store"]) == expected
+    connection = set(first_codes(SETTINGS["Settings of a connection to Redis"]))
+    known = {name for kind in ("tcp", "tls", "unix") for name in takes(kind) if not name.startswith("ssl_")}
+    assert connection == (known | {"ssl_*"}) - {"host", "port", "path"}
+
+
 def test_names_of_later_versions_are_listed():
-    settings = (DOCS / "reference" / "settings.md").read_text("utf-8").partition("## Names of later versions")[2]
-    assert set(re.findall(r"`(\w+)`", settings)) == set(backend_settings.NOT_BUILT)
     told = (DOCS / "reference" / "tasks.md").read_text("utf-8")
     refused = re.search(r"refused: (.+?)\. `", told, re.DOTALL)
     assert refused and set(re.findall(r"`(\w+)`", refused[1])) == set(NOT_BUILT)
@@ -132,6 +142,14 @@ def test_the_methods_of_the_facade():
     assert told == public
 
 
+def test_the_methods_of_a_job():
+    told = {code for row in FACADE["Jobs"] for cell in row[:2] for code in re.findall(r"`(\w+)`", cell)}
+    methods = {name for name, value in vars(JobHandle).items() if inspect.isfunction(value)}
+    assert told == {name for name in methods if not name.startswith("_")}
+    fields = {field.name for field in dataclasses.fields(Job)} - {"result", "delay", "expires_in"}
+    assert set(JobHandle.__annotations__) == fields | {"record"}
+
+
 def leaves(commands):
     for command in commands:
         yield from leaves(command.children)
@@ -166,7 +184,7 @@ def test_the_flags_that_every_command_takes():
 
     program = [long_names(option) for option in main._SHARED]
     assert first_codes(COMMAND_TABLES["Every command of tinyjobs"]) == program
-    own = {long_names(management._BACKEND), "--verbosity"}
+    own = {long_names(management._BACKEND), "--verbosity", "--log-format"}
     assert set(first_codes(COMMAND_TABLES["Every command of manage.py tinyjobs"])) == own
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import redis
 
 from tests.house.source import ROOT
 from tests.servers.postgres import Server
@@ -19,12 +21,16 @@ from tests.servers.postgres import Server
 EXAMPLE = ROOT / "example_project"
 
 
-def start(project: Path, var: Path, *command: str, database: str | None = None) -> "subprocess.Popen[str]":
+def start(
+    project: Path, var: Path, *command: str, database: str | None = None, jobs: str | None = None
+) -> "subprocess.Popen[str]":
     """Start a command of a copy of the project, in a group of its own, so that what is left of it can be told."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment["SHOP_VAR"] = str(var)
     if database is not None:
         environment["SHOP_DATABASE"] = database
+    if jobs is not None:
+        environment["SHOP_REDIS"] = jobs
     return subprocess.Popen(
         [sys.executable, str(project / "manage.py"), *command],
         cwd=var,
@@ -51,13 +57,38 @@ def nothing_left_of(process: "subprocess.Popen[str]") -> Iterator[None]:
 
 
 def run(
-    project: Path, var: Path, *command: str, timeout: float = 120, database: str | None = None
+    project: Path,
+    var: Path,
+    *command: str,
+    timeout: float = 120,
+    database: str | None = None,
+    jobs: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of a copy of the project to its end; on SQLite, or in the Postgres database of a URL."""
-    process = start(project, var, *command, database=database)
+    """Run a command to its end; on SQLite or in the Postgres database of a URL, with jobs in there or in a Redis."""
+    process = start(project, var, *command, database=database, jobs=jobs)
     with nothing_left_of(process):
         output, errors = process.communicate(timeout=timeout)
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
+@pytest.mark.parametrize("address", ["mysql://host/shop", "postgresql://host:port/shop", "postgresql://[host/shop"])
+def test_a_wrong_address_ends_with_what_it_has_to_be(tmp_path, address):
+    told = run(EXAMPLE, tmp_path, "check", database=address)
+    assert told.returncode == 1
+    assert told.stderr.splitlines() == [
+        "SHOP_DATABASE has to be an address such as postgresql://user:password@host:5432/shop."
+    ]
+
+
+def test_a_server_that_is_not_there_ends_the_demo_without_a_traceback(tmp_path):
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        port = nobody_listens.getsockname()[1]
+        told = run(EXAMPLE, tmp_path, "demo", database=f"postgresql://me@127.0.0.1:{port}/shop")
+    assert told.returncode == 1
+    assert "Traceback" not in told.stderr
+    line = told.stderr.splitlines()[-1]  # Django warns that it cannot connect, too
+    assert line.startswith("CommandError: The database cannot be used: ") and "SHOP_DATABASE" in line
 
 
 def test_the_whole_story(tmp_path):
@@ -77,6 +108,16 @@ def test_the_whole_story_on_postgres(tmp_path, demo_database):
         assert_all_is_told(told)
     assert "_demo on Postgres" in told.stdout
     assert not list(tmp_path.glob("*.sqlite3"))
+
+
+def test_the_whole_story_on_redis(tmp_path, redis_url):
+    with redis.Redis.from_url(redis_url) as client:
+        client.set("{shop}:job:x", "of the shop that somebody tries")
+        for deleted in ("0", "[1-9][0-9]*"):
+            told = run(EXAMPLE, tmp_path, "demo", jobs=redis_url)
+            assert_all_is_told(told)
+            assert re.search(f"kept in Redis. Of an earlier demo's keys {deleted} were deleted", told.stdout)
+        assert client.get("{shop}:job:x")
 
 
 def assert_all_is_told(told):
@@ -184,6 +225,11 @@ def test_the_shops_own_tests_pass_on_postgres(tmp_path, postgres_url):
     done = run(EXAMPLE, tmp_path, "test", "shop", "--noinput", database=postgres_url)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Ran 10 tests" in done.stderr
+
+
+def test_the_shops_own_tests_need_no_redis(tmp_path):
+    done = run(EXAMPLE, tmp_path, "test", "shop", jobs="redis://127.0.0.1:1/")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_no_migration_is_missing(tmp_path):

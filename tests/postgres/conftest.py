@@ -10,6 +10,7 @@ import pytest
 from psycopg import sql
 
 from tests.crash.workshop import Workshop, workshop_in
+from tests.servers.apps import apps_on
 from tests.servers.postgres import Server
 from tinyjobs.app.facade import TinyJobs
 
@@ -24,16 +25,8 @@ def run_sql(url: str, *statements: str) -> None:
 @pytest.fixture
 def make_app(postgres_url: str) -> Iterator[Callable[..., TinyJobs]]:
     """Makes apps on the test's database, or on another URL."""
-    apps: list[TinyJobs] = []
-
-    def make(url: str = postgres_url, **options: object) -> TinyJobs:
-        app = TinyJobs(url, **options)
-        apps.append(app)
-        return app
-
-    yield make
-    for app in apps:
-        app.close()
+    with apps_on(postgres_url) as make:
+        yield make
 
 
 @pytest.fixture

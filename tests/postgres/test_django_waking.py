@@ -18,7 +18,7 @@ from tinyjobs.taskbackend.vendors import find_vendor
 
 pytestmark = pytest.mark.postgres
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 DEFAULT = topic_of("default")
 
 

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from tests.postgres.conftest import run_sql
+from tinyjobs.backends.marks import SCHEMA_VERSION
 from tinyjobs.backends.postgres import indexes
-from tinyjobs.backends.sql import layout
 from tinyjobs.core.errors import ConfigurationError, SchemaMissingError, StoreBusyError
 
 pytestmark = pytest.mark.postgres
@@ -170,7 +170,7 @@ def test_jobs_that_got_the_same_key_meanwhile_are_named(make_app, postgres_url, 
 def test_a_newer_layout_is_left_as_it_is(make_app, postgres_url, laid_out):
     run_sql(
         postgres_url,
-        f"UPDATE tinyjobs_meta SET value = '{layout.SCHEMA_VERSION + 1}' WHERE key = 'schema_version'",
+        f"UPDATE tinyjobs_meta SET value = '{SCHEMA_VERSION + 1}' WHERE key = 'schema_version'",
         INVALID.format("tinyjobs_jobs_due"),
     )
     before = state(postgres_url)
@@ -201,7 +201,7 @@ def test_jobs_go_on_while_an_index_is_built(make_app, postgres_url, postgres_clu
         app.send("sample", delay=60)
         assert building.is_alive()
         other.rollback()
-    building.join(30)
+    building.join(60)
     assert state(postgres_url) == laid_out
 
 
@@ -283,7 +283,7 @@ def test_a_builder_that_dies_is_made_up_for_by_the_next(make_app, postgres_url, 
         process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(PROGRAM), postgres_url])
         session = until_blocked(postgres_cluster, other, "CREATE UNIQUE INDEX CONCURRENTLY%")
         process.kill()
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
         postgres_cluster.execute("SELECT pg_terminate_backend(%s, 10000)", [session])
         other.rollback()
     assert state(postgres_url) != laid_out

@@ -232,7 +232,7 @@ def test_a_value_comes_back_as_it_was_or_is_refused(app, value, how):
     app.drain() if how == "drain" else app.run_worker(until_empty=True, handle_signals=False)
     assert got == [value]
     assert app.get(job).status == "success"
-    assert app.codec.decode(app.get(job).result) == value
+    assert app.get(job).result() == value
 
 
 @pytest.mark.parametrize("text", [NUL, HALF, NUL * 10_000 + HALF])
@@ -321,7 +321,7 @@ def test_a_hundred_megabytes_there_and_back(make_app, codec):
     ended = app.get(job)
     assert ended.status == "success"
     assert len(ended.payload) > size
-    assert len(ended.result) > size
+    assert len(ended.record.result) > size
     assert len(app.list().jobs) == 1
 
 

@@ -1,75 +1,41 @@
 """A server that goes away and comes back: every job ends once, a worker says so twice, and costs nothing meanwhile."""
 
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from psycopg import sql
 
-from tests.crash.workshop import Process, Workshop, until
+from tests.crash.telling import (
+    BEGINS,
+    ENDS,
+    RECOVERY,
+    SHORT,
+    all_succeeded,
+    cut_the_network,
+    not_succeeded,
+    one_outage_told,
+    processor_seconds,
+    said,
+    seconds_to_a_start,
+    tells_twice,
+)
+from tests.crash.workshop import Workshop, until
 from tests.servers.postgres import Cluster
 from tests.servers.proxy import Proxy
 from tinyjobs.app.facade import TinyJobs
 
 pytestmark = pytest.mark.postgres
 
-BEGINS, ENDS = "the store is out of reach", "the store answers again"
-#: What a worker may say beside those two, about jobs whose claim did not hold.
-OF_JOBS = ("was taken back", "came too late and was refused", "is no longer held by this worker")
-SHORT = {"lease": 3.0, "reap_interval": 0.3}
 #: In most tests a call does not wait for a connection as long as it would by default, and the outage is seen sooner.
 SOON = "?pool_timeout=1"
-#: From the moment at which the server takes connections to the next start of a job.
-RECOVERY = 2.5
-
-
-def said(worker: Process, since: int = 0) -> list[str]:
-    """The lines of a worker's log, jobs aside."""
-    lines = worker.errors[since:].splitlines()
-    return [line for line in lines if not any(text in line for text in OF_JOBS)]
-
-
-def tells_twice(lines: Sequence[str]) -> bool:
-    return [text for line in lines for text in (BEGINS, ENDS) if text in line] == [BEGINS, ENDS] and len(lines) == 2
-
-
-@contextmanager
-def one_outage_told(workers: Sequence[Process]) -> Iterator[None]:
-    """Each worker writes one line as it begins and one when it is over, both inside the block or right after it."""
-    before = [len(worker.errors) for worker in workers]
-    yield
-    for worker, since in zip(workers, before, strict=True):
-        until(lambda worker=worker, since=since: ENDS in worker.errors[since:], worker.errors[since:])
-        assert tells_twice(said(worker, since)), worker.errors[since:]
-        assert "WARNING" in said(worker, since)[0] and "WARNING" in said(worker, since)[1]
-
-
-def processor_seconds(pid: int) -> float:
-    with open(f"/proc/{pid}/stat") as stat:
-        fields = stat.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def seconds_to_a_start(workshop: Workshop) -> float:
-    """How long a job that is sent now takes to begin."""
-    began = time.monotonic()
-    job = workshop.send("note", 0)
-    until(lambda: workshop.starts(job))
-    return time.monotonic() - began
 
 
 def ends_sessions(cluster: Cluster, database: str) -> bool:
     """False, once every session has been ended: one that was just being opened is there only at the next call."""
     cluster.terminate("tinyjobs%", database=database)
     return False
-
-
-def all_succeeded(workshop: Workshop) -> bool:
-    by_status = workshop.app.stats().by_status
-    return by_status["success"] == sum(by_status.values())
 
 
 @pytest.fixture
@@ -145,7 +111,7 @@ def test_a_silent_network_is_told_of_and_survived(own_cluster, database, make_pr
 
 
 #: How long the network is cut for, and how often the rest happens.
-CUT, RESTARTS, TERMINATIONS, JOBS = 20.0, 5, 20, 2_000
+CUT, RESTARTS, TERMINATIONS, JOBS = 10.0, 5, 20, 2_000
 
 
 @pytest.mark.slow
@@ -167,21 +133,17 @@ def test_two_thousand_jobs_through_restarts_ended_sessions_and_a_long_cut(
         elif number < blows - 1:
             assert own_cluster.terminate("tinyjobs%", database=database)
         else:
-            cut_the_network(proxy, workers, workshop)
+            cut_the_network(proxy, workers, CUT)
 
     for number in range(blows):
         ended = len(workshop.ends())
         for place in range(len(sent), min(len(sent) + batch, JOBS)):
             task = ("work", "awork")[place % 2]
             sent.append(sender.send(task, (place, 0.02), max_attempts=50).id)
-        until(lambda ended=ended: len(workshop.ends()) >= ended + batch // 3)
-        before = [len(worker.errors) for worker in workers]
+        until(lambda ended=ended: len(workshop.ends()) >= ended + batch // 3, lambda: not_succeeded(workshop))
         blow(number)
-        until(lambda: len(set(workshop.ends())) >= len(sent), patience=60.0)
-        until(lambda: all_succeeded(workshop), patience=60.0)
-        for worker, since in zip(workers, before, strict=True):
-            lines = said(worker, since)
-            assert sum(BEGINS in line for line in lines) <= 1, worker.errors[since:]
+        until(lambda: len(set(workshop.ends())) >= len(sent), lambda: not_succeeded(workshop))
+        until(lambda: all_succeeded(workshop), lambda: not_succeeded(workshop))
 
     jobs = {job.id: job for job in workshop.jobs()}
     assert sorted(jobs) == sorted(sent) and len(sent) == JOBS
@@ -196,22 +158,14 @@ def test_two_thousand_jobs_through_restarts_ended_sessions_and_a_long_cut(
     lines = [line for worker in workers for line in said(worker)]
     assert not [line for line in lines if BEGINS not in line and ENDS not in line and "wake-ups do not" not in line]
     for worker in workers:
-        assert worker.errors.count(BEGINS) == worker.errors.count(ENDS) >= 1
+        # Once for each blow at most. A worker may meet one only after the next batch has begun.
+        until(
+            lambda worker=worker: blows >= worker.errors.count(BEGINS) == worker.errors.count(ENDS) >= 1, worker.errors
+        )
         assert "psycopg.pool" not in worker.errors and "Traceback" not in worker.errors
     print(
         f"\n{JOBS} jobs, {blows} blows: {again} ran again, {[worker.errors.count(BEGINS) for worker in workers]} told"
     )
-
-
-def cut_the_network(proxy: Proxy, workers: Sequence[Process], workshop: Workshop) -> None:
-    with one_outage_told(workers):
-        proxy.refuse()
-        proxy.cut()
-        used = [processor_seconds(worker.pid) for worker in workers]
-        time.sleep(CUT)
-        shares = [(processor_seconds(worker.pid) - before) / CUT for worker, before in zip(workers, used, strict=True)]
-        proxy.accept()
-    assert max(shares) < 0.05, shares
 
 
 def test_a_server_that_takes_no_writes_is_told_of_and_waited_for(workshop, own_cluster):
@@ -235,18 +189,20 @@ def test_a_database_that_is_dropped_and_made_again_is_worked_on_again(workshop, 
     workshop.send("note", 0)
     worker = workshop.worker(**SHORT)
     until(lambda: workshop.ends())
-    with one_outage_told([worker]):
-        own_cluster.drop_database(database)
-        until(lambda: BEGINS in worker.errors)
-        time.sleep(0.5)
-        own_cluster.create_database(name=database)
-        time.sleep(0.5)
-        fresh = TinyJobs(workshop.url)
-        fresh.setup()
-        fresh.close()
-        later = workshop.send("note", 1)
-        until(lambda: workshop.ends(later))
+    own_cluster.drop_database(database)
+    until(lambda: BEGINS in worker.errors)
+    time.sleep(0.5)
+    own_cluster.create_database(name=database)
+    time.sleep(0.5)
+    fresh = TinyJobs(workshop.url)
+    fresh.setup()
+    fresh.close()
+    later = workshop.send("note", 1)
+    until(lambda: workshop.ends(later))
     until(lambda: workshop.get(later).status == "success")
+    until(lambda: ENDS in worker.errors)
+    # A loop that looks in between finds a database without tables, and says what it lacks.
+    assert tells_twice([line for line in said(worker) if ": relation " not in line]), worker.errors
 
 
 def test_a_password_that_was_changed_and_changed_back(own_cluster, database, open_workshop):

@@ -15,7 +15,7 @@ KEY, READY, DUE, RUNNING, HELD, WAITING = "pkey", "ready", "due", "running", "he
 ENDED, QUEUE, UNSUCCESSFUL, ACTIVE, LAPSE = "ended", "by_queue", "unsuccessful", "key", "lapse"
 LATE, NOW = 5e9, 1e9
 ONE, THREE, ALL = json.dumps(QUEUES[:1]), json.dumps(QUEUES), None
-ID, RUN = "000000000001-now", "000000000001-run"
+ID, RUN, OLD = "000000000001-now", "000000000001-run", "000000000001-old"
 PAGE = ["~", None, None, None, None, 101]
 IDS = ",".join(f"{n:012x}-run" for n in range(1, 101))
 ALIKE: list[Any] = [NOW, IDS, ",".join(["1"] * 100), ",".join(["1000.5"] * 100), None]
@@ -27,7 +27,10 @@ ANY: list[Any] = [
             for n in range(1, 101)
         ]
     ),
+    None,
 ]
+# What a bounded look is asked: from where, how many rows and one more, what else they have to be, and how many fit.
+SCAN: list[Any] = ["~", 1_001, 1_000, None, None, None, b"nowhere", 101]
 
 
 def claim(queues: str | None, limit: int = 100) -> list[Any]:
@@ -68,7 +71,7 @@ MEANT: dict[str, tuple[list[Any], set[str]]] = {
     "requeue_reserve": ([ID], {KEY}),
     "requeue_unreserve": ([ID], {KEY}),
     "holders": ([json.dumps(["order:1"])], {ACTIVE}),
-    "counts": ([], {READY, DUE, RUNNING, HELD, WAITING, ENDED}),
+    "counts": ([], {READY, DUE, RUNNING, HELD, WAITING}),
     "queue_stats": ([NOW], {READY, DUE, RUNNING, HELD, WAITING}),
     "queued_tasks": ([], {READY, DUE, HELD}),
     "list_all": (PAGE, {KEY}),
@@ -80,7 +83,7 @@ MEANT: dict[str, tuple[list[Any], set[str]]] = {
     "list_waiting": (PAGE, {KEY, WAITING}),
     "list_queued": (PAGE, {KEY, READY, DUE}),
     "unstarted": ([LATE, 500], {LAPSE}),
-    "unstarted_end": ([None, "Expired", json.dumps([ID]), None], {KEY}),
+    "unstarted_end": ([None, json.dumps([ID]), "Expired"], {KEY}),
     "purge_pick": (["success", LATE, 500], {ENDED, WAITING}),
     "purge_count": (
         [
@@ -89,7 +92,18 @@ MEANT: dict[str, tuple[list[Any], set[str]]] = {
         ],
         {ENDED, WAITING},
     ),
-    "purge_jobs": ([json.dumps([ID])], {KEY}),
+    "purge_jobs": ([json.dumps([ID]), None], {KEY}),
+    "delete_pick": ([OLD], {KEY, WAITING}),
+    "tally_set_aside": ([ID, None], {KEY}),
+    "neighbours": ([OLD, OLD], {KEY}),
+    "scan_all": (SCAN, {KEY}),
+    "scan_queue": (["mail", *SCAN], {KEY, QUEUE}),
+    "scan_failed": (SCAN, {KEY, UNSUCCESSFUL}),
+    "scan_cancelled": (SCAN, {KEY, UNSUCCESSFUL}),
+    "scan_running": (SCAN, {KEY, RUNNING}),
+    "scan_held": (SCAN, {KEY, HELD}),
+    "scan_waiting": (SCAN, {KEY, WAITING}),
+    "scan_queued": (SCAN, {KEY, READY, DUE}),
     "results_pick": ([0.0, NOW / 1e6, "shop.tasks.pack", 500], {ENDED}),
     "results_drop": ([json.dumps([ID])], {KEY}),
     "list_queue": (["mail", "~", None, None, 101], {QUEUE}),
@@ -130,14 +144,17 @@ def test_every_statement_on_jobs_has_its_meant_indexes(examined: dict[str, Exami
     statements = examined["small"].statements
     on_jobs = {name for name in statements.names() if "tinyjobs_jobs" in statements[name].format}
     inserts = {name for name in on_jobs if name.startswith("insert")}
-    # One reads no row, the other is for a store that has lost an index.
-    assert on_jobs - inserts - {"probe", "key_clashes"} == set(MEANT)
+    # One reads no row, the others are for a store that has lost an index or a table.
+    assert on_jobs - inserts - {"probe", "key_clashes", "recount"} == set(MEANT)
 
 
 @pytest.mark.parametrize("queues", [ONE, THREE, ALL], ids=["one queue", "three queues", "all queues"])
 @pytest.mark.parametrize("form", ["claim", "room"])
 def test_a_claim_costs_the_same_in_a_large_store(form: str, queues: str | None, stores: dict[str, Examined]) -> None:
     asked = {"claim": claim, "room": room}[form](queues, 20)
+    for store in stores.values():
+        # What the other tests tried and undid is still in the pages and in the indexes, until somebody comes for it.
+        store.connection.execute("VACUUM (INDEX_CLEANUP ON) tinyjobs_jobs")
     small, large = (stores[size].explain(form, [None, *asked]) for size in ("small", "large"))
     # The trees of a large table's indexes are a level or two deeper, at each of the jobs taken.
     assert large.buffers <= small.buffers * 1.6 + 40, (small.buffers, large.buffers)

@@ -64,7 +64,7 @@ def run_all(calls: Sequence[Callable[[], None]]) -> None:
 
     def begin(call: Callable[[], None]) -> None:
         try:
-            start.wait(30)
+            start.wait(60)
             call()
         except BaseException as error:
             errors.append(error)
@@ -86,7 +86,7 @@ def test_a_heartbeat_waits_for_nobody_and_takes_no_locked_job_for_lost(store, ot
     answers: list[Held] = []
     beat = threading.Thread(target=lambda: answers.extend(finish(store.heartbeat(held, LEASE * 2))), daemon=True)
     beat.start()
-    beat.join(10)
+    beat.join(60)
     assert not beat.is_alive(), "the heartbeat waits for a row that somebody else is writing"
     assert set(answers) == set(held), "whoever is not told that a claim holds takes it for lost for good"
     after = leases(other)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.postgres.conftest import run_sql
 from tinyjobs.app.facade import TinyJobs
-from tinyjobs.backends.sql import layout
+from tinyjobs.backends.marks import SCHEMA_VERSION
 from tinyjobs.core.errors import ConfigurationError, NewerStoreError
 
 pytestmark = pytest.mark.postgres
@@ -167,7 +167,7 @@ def test_tables_without_a_meta_table_get_one(make_app, postgres_url, schema):
 
 def test_a_store_of_a_newer_release_is_refused_unless_it_says_that_this_one_will_do(make_app, postgres_url):
     make_app().setup()
-    newer = layout.SCHEMA_VERSION + 1
+    newer = SCHEMA_VERSION + 1
     run_sql(
         postgres_url,
         f"UPDATE tinyjobs_meta SET value = '{newer}' WHERE key IN ('schema_version', 'compatible_since')",
@@ -176,7 +176,7 @@ def test_a_store_of_a_newer_release_is_refused_unless_it_says_that_this_one_will
         make_app().send("sample")
     run_sql(
         postgres_url,
-        f"UPDATE tinyjobs_meta SET value = '{layout.SCHEMA_VERSION}' WHERE key = 'compatible_since'",
+        f"UPDATE tinyjobs_meta SET value = '{SCHEMA_VERSION}' WHERE key = 'compatible_since'",
         "DROP INDEX tinyjobs_jobs_due",
     )
     make_app().send("sample")

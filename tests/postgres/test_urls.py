@@ -77,6 +77,15 @@ def test_the_parameters_of_libpq_are_handed_on():
 
 
 @pytest.mark.parametrize(
+    ("query", "said"), [("pool_timeout=abc", "pool_timeout: 'abc' is not"), ("notify=maybe", "notify: 'maybe' is")]
+)
+def test_a_wrong_option_in_a_url_names_the_url(query, said):
+    with pytest.raises(ConfigurationError) as told:
+        TinyJobs(f"postgresql://me:{SECRET}@host/db?{query}")
+    assert f"the store URL 'postgresql://me:***@host/db?{query}': {said}" in str(told.value)
+
+
+@pytest.mark.parametrize(
     ("url", "options", "said"),
     [
         (

@@ -24,7 +24,7 @@ from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.worker import Worker, WorkerReport
 
 #: For what must happen: long enough for a slow machine, and reached only by a test that fails.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Tasks(dict[str, TaskSpec]):
@@ -189,3 +189,21 @@ async def eventually(condition: Callable[[], Any], what: str = "") -> None:
 def wait_all(events: Sequence[threading.Event]) -> None:
     for event in events:
         assert event.wait(PATIENCE)
+
+
+@pytest.fixture(params=["sync", "async"])
+def hook_without_end(request: pytest.FixtureRequest, bench: "Bench") -> Iterator[threading.Event]:
+    """A success hook of the bench that does not return by itself. The event says that it has begun."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def for_ever(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def for_long(*_: object) -> None:
+        begun.set()
+        go_on.wait(PATIENCE)
+
+    bench.hooks.on_success.append(for_ever if request.param == "async" else for_long)
+    yield begun
+    go_on.set()

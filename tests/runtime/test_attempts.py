@@ -1,14 +1,18 @@
 """What becomes of attempts: retries and their times, odd endings, results and payloads nobody can make sense of."""
 
 import asyncio
+import dataclasses
 import sys
 import time
 
 import pytest
 
 from tests.runtime.conftest import PATIENCE
+from tinyjobs.core import transitions
 from tinyjobs.core.errors import ResultTooLarge, UnencodableResult
+from tinyjobs.core.job import Job
 from tinyjobs.core.retry import Abandon, Retry
+from tinyjobs.runtime.attempt import Conclusion
 from tinyjobs.runtime.drain import drain
 from tinyjobs.runtime.driving import drive
 
@@ -402,3 +406,22 @@ def test_arguments_that_do_not_fit_fail_the_job(bench, kind):
     job = bench.put("note", 1, 2, 3)
     bench.run()
     assert bench.get(job).last_error.startswith("TypeError")
+
+
+def test_a_recorded_job_is_the_claimed_one_with_what_the_outcome_changed():
+    """Every field is carried over, also one that a later version adds."""
+    values = {field.name: f"{field.name}!" for field in dataclasses.fields(Job)}
+    claimed = Job(**values)
+    outcome = transitions.succeeded(Job(id="id!", task="task!", claims=3, attempts=2), b"7", 99.0)
+    changed = {
+        "status": outcome.status,
+        "attempts": 2,
+        "hand_backs": outcome.hand_backs,
+        "run_at": outcome.run_at,
+        "started_at": outcome.started_at,
+        "finished_at": 99.0,
+        "lease_expires_at": None,
+        "last_error": None,
+        "result": b"7",
+    }
+    assert dataclasses.asdict(Conclusion(claimed, outcome).recorded_job()) == values | changed

@@ -12,6 +12,7 @@ from tinyjobs.core.context import current_job
 from tinyjobs.core.errors import DataRefusedError, StoreBusyError, StoreUnavailableError, UnknownTaskError
 from tinyjobs.core.inline import finish
 from tinyjobs.runtime import drain as drain_module
+from tinyjobs.runtime import renewal
 from tinyjobs.runtime.drain import Drain, drain, run_one
 
 
@@ -69,6 +70,33 @@ def test_an_interrupt_goes_on_and_gives_the_job_back_an_exit_fails_it(still, kin
     else:
         drain(still.engine())
         assert still.status(job) == ["failed"]
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_an_interrupt_while_the_thread_of_a_function_begins_runs_it_once(still, monkeypatch, has_begun, raised):
+    begun, ran, started, start = threading.Event(), [], [], threading.Thread.start
+
+    def interrupted(thread):
+        if thread.name != "tinyjobs-drain-long":
+            return start(thread)
+        started.append(thread)
+        if has_begun:
+            start(thread)
+            assert begun.wait(PATIENCE)
+        raise raised
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    still.task("long", lambda: (begun.set(), ran.append(1)), timeout=PATIENCE)
+    job = still.put("long")
+    with pytest.raises(raised):
+        drain(still.engine())
+    (thread,) = started
+    if not has_begun:
+        start(thread)  # it comes too late
+    thread.join(PATIENCE)
+    assert still.status(job) == ["success" if has_begun else "queued"]
+    assert len(ran) == has_begun
 
 
 def test_timeouts_of_both_kinds(still):
@@ -172,7 +200,7 @@ def test_a_cancelled_job_is_told_as_it_stands(still):
 
 
 def test_the_lease_of_a_long_job_is_renewed_in_spite_of_trouble(make_bench, monkeypatch):
-    monkeypatch.setattr(drain_module, "LEASE", 0.3)
+    monkeypatch.setattr(renewal, "LEASE", 0.3)
     bench = make_bench("file")
     other = make_bench("file")
     beats, failures = [], [StoreBusyError("locked"), RuntimeError("whatever")]
@@ -213,3 +241,84 @@ def test_a_drain_starts_no_thread_for_each_job(still, monkeypatch):
     assert drain(still.engine()) == 20
     assert len(started) <= 1
     assert not [thread for thread in threading.enumerate() if thread.name in started and not thread.daemon]
+
+
+# --- hooks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+@pytest.mark.parametrize("raised", [RuntimeError, SystemExit, asyncio.CancelledError, GeneratorExit])
+def test_a_hook_that_raises_is_logged_and_the_drain_goes_on(still, kind, raised, caplog):
+    told = []
+
+    def broken(*arguments):
+        raise raised
+
+    async def broken_on_the_loop(*arguments):
+        await asyncio.sleep(0)
+        raise raised
+
+    hook = broken if kind == "plain" else broken_on_the_loop
+    hooks = still.hooks
+    for hooked in (hooks.on_start, hooks.on_success, hooks.on_failure):
+        hooked.extend([hook, lambda job, *arguments: told.append((job.payload, job.status, still.status(job.id)))])
+
+    def fail():
+        raise ValueError
+
+    still.task("good", lambda: None)
+    still.task("bad", fail)
+    still.put("good")
+    still.put("bad")
+    assert drain(still.engine()) == 2
+    assert [(status, stored) for _, status, stored in told] == [
+        ("running", ["running"]),
+        ("success", ["success"]),
+        ("running", ["running"]),
+        ("failed", ["failed"]),
+    ]
+    assert [record.name for record in caplog.records].count("tinyjobs.hooks") == 4
+
+
+def test_a_ctrl_c_in_a_hook_ends_the_drain_and_the_outcome_stands(still):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    still.hooks.on_success.append(interrupted)
+    still.task("note", lambda: None)
+    first, second = still.put("note"), still.put("note")
+    with pytest.raises(KeyboardInterrupt):
+        drain(still.engine())
+    assert (still.status(first), still.status(second)) == (["success"], ["queued"])
+
+
+def test_a_drain_fires_no_schedules_and_keeps_to_limit_and_queues(still):
+    ran = []
+    still.task("note", lambda number: ran.append(number))
+    for number, queue in enumerate(["a", "b", "a", "c", "a"]):
+        still.put("note", number, queue=queue)
+    assert drain(still.engine(), queues=["a", "c"], limit=2) == 2
+    assert drain(still.engine(), queues=["a", "c"]) == 2
+    assert drain(still.engine(), limit=0) == 0
+    assert ran == [0, 2, 3, 4]
+
+
+def test_the_lease_of_a_drain_is_a_minute_renewed_each_twenty_seconds(still, monkeypatch, frozen):
+    waits, seen, waiting = [], [], threading.Event()
+
+    class Noted(threading.Event):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            waiting.set()
+            return super().wait(timeout)
+
+    def note():
+        waiting.wait(PATIENCE)
+        seen.append(still.get(current_job().id).lease_expires_at)
+
+    monkeypatch.setattr(renewal, "Event", Noted)
+    still.task("note", note)
+    still.put("note")
+    assert drain(still.engine()) == 1
+    assert seen == [frozen.now() + 60.0]
+    assert waits == [20.0]

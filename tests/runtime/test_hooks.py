@@ -7,10 +7,11 @@ import threading
 import pytest
 
 from tests.runtime.conftest import PATIENCE, Wrapped, eventually
-from tinyjobs.core.errors import StoreUnavailableError
+from tinyjobs.core.errors import StoreReplacedError, StoreUnavailableError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import ClaimRequest
 from tinyjobs.runtime import hooks as hooks_module
+from tinyjobs.runtime.ownloop import run_to_end
 
 
 def test_a_failing_job_tells_of_every_attempt_once_it_is_recorded(bench):
@@ -146,6 +147,27 @@ def test_hooks_that_never_end_do_not_hold_a_stopped_worker(bench, caplog):
     assert "2 untold" in caplog.text
 
 
+def test_a_forced_stop_does_not_wait_for_hooks(bench, hook_without_end, caplog):
+    bench.task("good", lambda number: None)
+    bench.put_many("good", 3)
+
+    async def main():
+        worker = bench.worker(shutdown_timeout=PATIENCE)
+        running = asyncio.create_task(worker.run())
+        await asyncio.to_thread(hook_without_end.wait, PATIENCE)
+        await eventually(lambda: bench.counts() == {"success": 3})
+        parts = worker._parts
+        worker.stop()
+        # All but the hooks has ended.
+        await eventually(parts.keeper._stopped.is_set)
+        assert not running.done()
+        worker.force()
+        return await asyncio.wait_for(running, PATIENCE / 2)
+
+    assert asyncio.run(main()).forced
+    assert "2 untold" in caplog.text
+
+
 def test_an_object_with_an_async_call_is_awaited(bench):
     told = []
 
@@ -176,6 +198,49 @@ def test_error_hooks_that_raise_are_ignored(bench, caplog):
     assert report.succeeded == 1
     assert told == ["worker"]
     assert "an error hook raised" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["worker", "leases"])
+def test_an_error_hook_may_be_async(bench, place, caplog, recwarn):
+    """On the worker's loop, or, of what fails on a thread without one, on a loop beside it."""
+    told, done = [], threading.Event()
+
+    async def hook(name, error):
+        await asyncio.sleep(0)
+        told.append((name, str(error)))
+        done.set()
+        raise RuntimeError("hook")
+
+    async def begin():
+        bench.hooks.report("worker", StoreUnavailableError("down"))
+        assert not told, "whoever reports does not wait"
+        await bench.hooks.reported(PATIENCE)
+
+    bench.hooks.on_error.append(hook)
+    if place == "worker":
+        asyncio.run(begin())
+    else:
+        bench.hooks.report("leases", StoreUnavailableError("down"))
+    assert done.wait(PATIENCE)
+    assert told == [("worker" if place == "worker" else "leases", "down")]
+    if place == "worker":
+        assert "an error hook raised" in caplog.text
+    assert not [warning for warning in recwarn if "never awaited" in str(warning.message)]
+
+
+def test_a_worker_that_dies_lets_an_async_error_hook_say_so(bench):
+    told = []
+
+    async def hook(name, error):
+        await asyncio.sleep(0.05)
+        told.append(name)
+
+    bench.hooks.on_error.append(hook)
+    store = Wrapped(bench.store, {"next_due": lambda *arguments: _raise_all([StoreReplacedError("gone")])})
+    store.before["record"] = store.before["next_due"]
+    with pytest.raises(StoreReplacedError):
+        run_to_end(bench.worker(store=store).run())
+    assert told == ["worker"]
 
 
 def _raise_all(failures):

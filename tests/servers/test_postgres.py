@@ -12,6 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.servers.fixtures import skipping_what_is_missing
+from tests.servers.postgres import Standby
 from tests.servers.processes import ServerError, make_folder, reachable
 from tests.servers.programs import postgres_programs
 
@@ -157,6 +159,25 @@ def test_a_server_that_only_reads(own_cluster):
         connection.execute("INSERT INTO numbers VALUES (1)")
 
 
+def test_a_standby_follows_and_only_reads_until_it_is_promoted(own_cluster):
+    with connect(own_cluster.url()) as connection:
+        connection.execute("CREATE TABLE numbers (number int)")
+        with skipping_what_is_missing():
+            standby = Standby(own_cluster)
+        with standby:
+            connection.execute("INSERT INTO numbers VALUES (1)")
+            standby.catch_up()
+            with connect(standby.url()) as reader:
+                assert value(reader, "SELECT number FROM numbers") == 1
+                with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                    reader.execute("INSERT INTO numbers VALUES (2)")
+                standby.promote()
+                reader.execute("INSERT INTO numbers VALUES (2)")
+            assert value(connection, "SELECT count(*) FROM numbers") == 1
+    assert not standby.folder.exists()
+    assert own_cluster.execute("SELECT count(*) FROM pg_stat_replication") == [(0,)]
+
+
 def test_a_paused_server_answers_nobody_new_and_goes_on(own_cluster):
     with connect(own_cluster.url()) as connection:
         own_cluster.pause()
@@ -232,7 +253,6 @@ PYTEST = [
     "tests.servers.fixtures",
     "--import-mode=importlib",
 ]
-KEEPER = ["-m", "tests.servers"]
 
 
 @pytest.mark.postgres

@@ -21,8 +21,10 @@ from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Held, Job, Room, ScheduleState
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import ExecutionError, Outcome, failed, handed_back, succeeded
+from tinyjobs.core.watching import WorkerSeen
 
 ERROR = ExecutionError(error_type="ValueError", message="no")
+WORKER = WorkerSeen(worker_id="worker-1", host="h", pid=1, version="1", started_at=5.0)
 STATE = ScheduleState(name="nightly", cron="0 3 * * *", timezone="UTC", next_run_at=5.0)
 
 
@@ -77,31 +79,41 @@ COSTS: dict[str, tuple[Verb, int, int]] = {
     "claim with room": (lambda face, on: face.claim(request(room=Room(frozenset("x"), 1))), 2, 1),
     "claim_job": (lambda face, on: face.claim_job(on.waiting.id, worker_id="w", lease=60), 2, 1),
     "claim_job, not to be had": (lambda face, on: face.claim_job(on.delayed.id, worker_id="w", lease=60), 1, 1),
-    "record two": (lambda face, on: face.record(on.ended()), 2, 1),
-    "record two that are not text": (lambda face, on: face.record(on.ended(b"\xff")), 2, 1),
-    "record two that differ": (lambda face, on: face.record(on.ended_apart(b"1", b"2")), 2, 1),
-    "record two that differ and are not text": (lambda face, on: face.record(on.ended_apart(b"\xfe", b"\xff")), 4, 1),
+    "record two": (lambda face, on: face.record(on.ended()), 3, 1),
+    "record two that are not text": (lambda face, on: face.record(on.ended(b"\xff")), 3, 1),
+    "record two that differ": (lambda face, on: face.record(on.ended_apart(b"1", b"2")), 3, 1),
+    "record two that differ and are not text": (lambda face, on: face.record(on.ended_apart(b"\xfe", b"\xff")), 5, 1),
     "record a stale one": (lambda face, on: face.record(on.stale), 3, 1),
-    "record two, claim one": (lambda face, on: face.record(on.ended(), request()), 4, 1),
-    "hand back": (lambda face, on: face.record([handed_back(on.held[0], 1.0)]), 3, 1),
+    "record two, claim one": (lambda face, on: face.record(on.ended(), request()), 5, 1),
+    "hand back": (lambda face, on: face.record([handed_back(on.held[0], 1.0)]), 4, 1),
     "heartbeat of two": (lambda face, on: face.heartbeat([Held(job.id, 1) for job in on.held], 60), 2, 1),
     "heartbeat of none": (lambda face, on: face.heartbeat([], 60), 0, 0),
-    "reap one": (lambda face, on: face.reap_expired(), 5, 1),
+    "reap one": (lambda face, on: face.reap_expired(), 6, 1),
     "end unstarted jobs, none": (lambda face, on: face.end_unstarted(), 1, 0),
     "sweep, due": (lambda face, on: face.claim_sweep(60.0), 2, 0),
-    "purge two": (lambda face, on: face.purge(JobStatus.FAILED, 0.0), 4, 1),
+    "purge two": (lambda face, on: face.purge(JobStatus.FAILED, 0.0), 5, 1),
     "purge, nothing": (lambda face, on: face.purge(JobStatus.CANCELLED, 0.0), 1, 0),
     "purgeable": (lambda face, on: face.purgeable(JobStatus.FAILED, 0.0), 1, 0),
     "drop results, none": (lambda face, on: face.drop_results("t", 0.0), 1, 0),
     "next_due": (lambda face, on: face.next_due(), 1, 0),
     "next_due of some queues": (lambda face, on: face.next_due(["a", "b"]), 1, 0),
-    "cancel": (lambda face, on: face.cancel(on.waiting.id), 2, 1),
-    "requeue": (lambda face, on: face.requeue(on.failed.id), 1, 0),
+    "cancel": (lambda face, on: face.cancel(on.waiting.id), 3, 1),
+    "requeue": (lambda face, on: face.requeue(on.failed.id), 2, 1),
+    "delete": (lambda face, on: face.delete(on.failed.id), 3, 1),
+    "delete, not ended": (lambda face, on: face.delete(on.waiting.id), 1, 1),
+    "neighbours": (lambda face, on: face.neighbours(on.failed.id), 1, 0),
+    "beat": (lambda face, on: face.beat(WORKER), 1, 0),
+    "sign off": (lambda face, on: face.sign_off("worker-1"), 1, 0),
+    "workers": (lambda face, on: face.workers(), 1, 0),
+    "tallies": (lambda face, on: face.tallies(0.0), 1, 0),
+    "tidy, nothing": (lambda face, on: face.tidy(), 2, 0),
     "get": (lambda face, on: face.get(on.waiting.id), 1, 0),
     "executions": (lambda face, on: face.executions(on.failed.id), 2, 0),
     "list": (lambda face, on: face.list(), 1, 0),
     "list a status": (lambda face, on: face.list(status=JobStatus.QUEUED, queue="other"), 1, 0),
     "list a queue": (lambda face, on: face.list(queue="other"), 1, 0),
+    "list a bounded number": (lambda face, on: face.list(task="none", scan=1_000), 1, 0),
+    "list a text": (lambda face, on: face.list(text="nowhere"), 1, 0),
     "counts_by_status": (lambda face, on: face.counts_by_status(), 1, 0),
     "stats": (lambda face, on: face.stats(), 5, 0),
     "schedules": (lambda face, on: face.schedules(), 1, 0),
@@ -227,7 +239,7 @@ def test_recording_in_the_calling_thread(tmp_path):
         assert recorded is not None
         assert (recorded.applied, len(recorded.claimed.jobs)) == ([True, True], 1)
         assert words.pop("PRAGMA") == 1, "this connection also reads whether others write, to give way to them"
-        check(words, 4, 1)
+        check(words, 5, 1)
         assert (calls.count, answers[0]) == (0, 0)
         await store.close()
 
@@ -239,6 +251,7 @@ def test_opening_and_setting_up(tmp_path):
     make_store(tmp_path / "jobs.db")
     store = SQLiteBackend(str(tmp_path / "jobs.db"))
     inline = store.inline()
+    finish(inline.get("none"))  # opens it
     with counted(connection_of(inline)._raw) as words:
         finish(inline.setup())
         finish(inline.setup())

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from tests.sqlite.stores import make_job, make_store, request
-from tinyjobs.backends.sql.layout import SCHEMA_VERSION
+from tinyjobs.backends.marks import SCHEMA_VERSION
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.errors import ConfigurationError, NewerStoreError, SchemaMissingError
@@ -70,6 +70,20 @@ def test_tables_are_made_once(path):
     again = make_store(path)
     assert objects(path) == made
     assert finish(again.inline().get(job.id)) == job
+
+
+def test_tallies_that_are_gone_are_counted_anew(path):
+    store = make_store(path)
+    jobs = [finish(store.inline().enqueue(make_job(store.clock))) for _ in range(3)]
+    for job in jobs[:2]:
+        finish(store.inline().cancel(job.id))
+    run(path, "DROP TABLE tinyjobs_tallies")
+    again = make_store(path)
+    assert finish(again.inline().counts_by_status())["cancelled"] == 2
+    finish(again.inline().requeue(jobs[0].id))
+    assert finish(again.inline().counts_by_status())["cancelled"] == 1
+    make_store(path)
+    assert finish(again.inline().counts_by_status())["cancelled"] == 1
 
 
 def test_without_setup_the_error_says_what_to_run(path):

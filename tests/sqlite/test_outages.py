@@ -135,6 +135,13 @@ def test_the_file_is_damaged(tmp_path):
     assert caught.value.sqlite_errorname.startswith("SQLITE_CORRUPT")  # type: ignore[attr-defined]
 
 
+@pytest.fixture
+def each_look_counts(monkeypatch):
+    """A look at which file stands there holds for a moment of real time, within which all of a test may happen."""
+    monkeypatch.setattr("tinyjobs.backends.sqlite.connection._TRUSTED", 0.0)
+
+
+@pytest.mark.usefixtures("each_look_counts")
 def test_the_file_is_replaced_in_use(tmp_path):
     """What is written to the old one would reach nobody, so nothing is."""
     path = tmp_path / "jobs.db"
@@ -162,6 +169,7 @@ def test_the_file_is_replaced_in_use(tmp_path):
     assert finish(make_store(path).inline().counts_by_status())["queued"] == 0
 
 
+@pytest.mark.usefixtures("each_look_counts")
 def test_the_file_is_removed_in_use(tmp_path):
     path = tmp_path / "jobs.db"
     store = make_store(path)

@@ -30,7 +30,7 @@ MEANT = {
     "claim_room": {KEY, READY},
     "claim_room_pick": {KEY, READY},
     "claim_take": {KEY},
-    "counts": {READY, DUE, LEASE, HELD, WAITING, ENDED},
+    "counts": {READY, DUE, LEASE, HELD, WAITING},
     "expired": {LEASE},
     "expired_count": {LEASE},
     "get": {KEY},
@@ -46,6 +46,7 @@ MEANT = {
     "list_running": {KEY, LEASE},
     "list_success": {KEY},
     "list_waiting": {KEY, WAITING},
+    "neighbours": {KEY},
     "next_due": {READY, DUE},
     "next_due_of": {READY, DUE},
     "purge_count": {ENDED, WAITING},
@@ -53,6 +54,7 @@ MEANT = {
     "purge_pick": {ENDED, WAITING},
     "queue_stats": {READY, DUE, LEASE, HELD, WAITING},
     "queued_tasks": {KEY, READY, DUE, HELD},
+    "recount": {ENDED},
     "record_executions": {KEY},
     "record_held": {KEY},
     "record_jobs": {KEY},
@@ -62,6 +64,22 @@ MEANT = {
     "requeue": {KEY},
     "results_drop": {KEY},
     "results_pick": {ENDED},
+    "scan_all": {KEY},
+    "scan_cancelled": {KEY, UNSUCCESSFUL},
+    "scan_failed": {KEY, UNSUCCESSFUL},
+    "scan_held": {KEY, HELD},
+    "scan_queue": {KEY, QUEUE},
+    "scan_queued": {KEY, READY, DUE},
+    "scan_running": {KEY, LEASE},
+    "scan_waiting": {KEY, WAITING},
+    "tally_cancel": {KEY},
+    "tally_delete": {KEY, WAITING},
+    "tally_outcomes": {KEY},
+    "tally_purge": {KEY},
+    "tally_requeue": {KEY, ACTIVE},
+    "tally_set_aside": {KEY},
+    "tally_successes": {KEY},
+    "tally_unstarted": {KEY},
     "unstarted": {LAPSE},
     "unstarted_end": {KEY},
 }
@@ -69,6 +87,7 @@ ELSEWHERE = {
     "executions",
     "meta",
     "meta_add",
+    "take_lock",
     "schedule_advance",
     "schedule_delete",
     "schedule_fired",
@@ -78,10 +97,15 @@ ELSEWHERE = {
 }
 ELSEWHERE |= {"purge_executions", "sweep_claim", "sweep_recent"}
 ELSEWHERE |= {"encoding", "insert", "public_layout", "tables"}
+ELSEWHERE |= {"audit", "beat", "sign_off", "workers", "workers_forget", "workers_silent"}
+ELSEWHERE |= {"fold_add", "fold_pick", "fold_remove", "tallies"}
 #: Those that walk a partial index from one end to the other, because every live row of its kind counts or is asked.
-MAY_SCAN = {"counts", "queue_stats", "queued_tasks", "list_queued", "list_held", "next_due"}
-#: Those that sort: the merged heads of the queues, or groups.
+MAY_SCAN = {"counts", "queue_stats", "queued_tasks", "list_queued", "list_held", "next_due", "scan_queued", "scan_held"}
+#: And one that is for a store that has lost a table.
+MAY_SCAN |= {"recount"}
+#: Those that sort: the merged heads of the queues, or groups, or what a bounded look has found.
 MAY_SORT = {"claim", "claim_pick", "claim_room", "claim_room_pick", "queue_stats", "queued_tasks"}
+MAY_SORT |= {"recount", *(name for name in MEANT if name.startswith(("scan_", "tally_")))}
 
 ACCESS = re.compile(
     r"(SCAN|SEARCH) (?:TABLE )?(\w+)(?: AS \w+)?(?: USING (?:COVERING )?(?:INDEX tinyjobs_jobs_(\w+)|(PRIMARY KEY)))?"
@@ -90,6 +114,7 @@ ACCESS = re.compile(
 
 @dataclass(frozen=True)
 class Step:
+    number: int
     parent: int
     detail: str
 
@@ -109,7 +134,7 @@ def aliases(sql: str) -> set[str]:
 def plan(path, sql: str) -> list[Step]:
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", [None] * sql.count("?")).fetchall()
-    return [Step(parent, detail) for _, parent, _, detail in rows]
+    return [Step(number, parent, detail) for number, parent, _, detail in rows]
 
 
 def statements() -> SQLiteBackend:
@@ -149,6 +174,15 @@ def test_nothing_is_sorted_that_stands_in_order(large_file, name):
             beside = [other.access(aliases(sql)) for other in steps if other.parent == step.parent]
             assert ("SEARCH", READY) not in beside, f"the ready jobs of a queue are sorted:\n{whole}"
             assert ("SCAN", READY) not in beside, f"the ready jobs are sorted:\n{whole}"
+
+
+@pytest.mark.parametrize("name", [name for name in MEANT if name.startswith("scan_")])
+def test_a_bounded_look_reads_its_rows_in_order(large_file, name):
+    """Only what it found is sorted: the rows that are looked at come in the order of the page."""
+    steps = plan(large_file, statements().statements[name].qmark)
+    (looked,) = (step for step in steps if step.detail in ("MATERIALIZE looked", "CO-ROUTINE looked"))
+    below = [step.detail for step in steps if step.parent == looked.number]
+    assert not [detail for detail in below if "TEMP B-TREE FOR ORDER BY" in detail], below
 
 
 def test_a_key_is_looked_up_when_a_job_is_sent(large_file):

@@ -143,3 +143,15 @@ def test_a_relative_path_means_the_same_file_for_good(tmp_path, monkeypatch, pat
     assert (tmp_path / "jobs.db").exists()
     assert os.listdir(tmp_path / "elsewhere") == []
     finish(inline.close())
+
+
+def test_a_store_may_be_closed_again_and_from_another_loop(tmp_path):
+    store = make_store(tmp_path / "jobs.db")
+
+    async def use_and_close() -> None:
+        await store.counts_by_status()
+        await store.close()
+        await asyncio.wait_for(store.close(), 20)
+
+    asyncio.run(use_and_close())
+    asyncio.run(asyncio.wait_for(store.close(), 20))

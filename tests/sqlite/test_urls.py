@@ -131,6 +131,7 @@ def test_how_a_connection_is_set_up(folder, level, number):
     finish(inline.setup())
 
     def settings() -> list[object]:
+        finish(inline.get("none"))  # opens it
         raw = connection_of(inline)._raw
         pragmas = ("journal_mode", "synchronous", "foreign_keys")
         return [raw.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in pragmas]

@@ -12,7 +12,7 @@ import pytest
 from tests.sqlite.filled import NOW
 from tests.sqlite.stores import connection_of, make_job, make_store, request
 from tinyjobs.backends.base import Backend
-from tinyjobs.backends.sql.time import StoreTime
+from tinyjobs.backends.time import StoreTime
 from tinyjobs.core.clock import FrozenClock
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Held, Room

@@ -69,11 +69,21 @@ TASKS = """
     @task
     def spoil(statement):
         with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            (pid,) = cursor.fetchone()
             cursor.execute(statement)
+        return pid
 
     @task
     async def aspoil(statement):
-        await sync_to_async(spoil.func)(statement)
+        return await sync_to_async(spoil.func)(statement)
+
+    @task
+    def note(name):
+        with STARTED.open("a") as file:
+            print(name, os.getpid(), file=file, flush=True)
+        time.sleep(0.02)
+        return Job.objects.count()
 
     @task
     def linger(name):
@@ -104,23 +114,34 @@ def until(question, what):
     return answer
 
 
-class Project:
-    """A project whose jobs are in the Postgres database of a URL. Jobs are sent by another program, as it were."""
+def entry_of(url):
+    """The settings of the database of a URL, for `DATABASES`."""
+    place = urlsplit(url)
+    if place.scheme == "sqlite":
+        name, options = unquote(place.path)[1:], {"transaction_mode": "IMMEDIATE", "timeout": 20}
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": name, "OPTIONS": options}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": place.path[1:],
+        "HOST": unquote(place.hostname or ""),
+        "PORT": str(place.port or ""),
+        "USER": unquote(place.username or ""),
+        "PASSWORD": unquote(place.password or ""),
+        "OPTIONS": dict(parse_qsl(place.query)),
+    }
 
-    def __init__(self, folder, url, *, database=None, options=None):
+
+class Project:
+    """A project on the database of a URL, its jobs in there or in a store of their own, `jobs`.
+
+    Jobs are sent by another program, as it were.
+    """
+
+    def __init__(self, folder, url, *, jobs=None, database=None, options=None, settings=""):
         self.folder = folder
         self.url = url
-        place = urlsplit(url)
-        self.name = place.path[1:]
-        entry = {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": self.name,
-            "HOST": unquote(place.hostname or ""),
-            "PORT": str(place.port or ""),
-            "USER": unquote(place.username or ""),
-            "PASSWORD": unquote(place.password or ""),
-            "OPTIONS": dict(parse_qsl(place.query)),
-        }
+        entry = entry_of(url)
+        self.name = entry["NAME"]
         database = dict(database or {})
         entry["OPTIONS"].update(database.pop("OPTIONS", {}))
         self.environment = {
@@ -128,21 +149,27 @@ class Project:
             "DJANGO_SETTINGS_MODULE": "settings",
             "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
             "CLUB_DATABASE": json.dumps({**entry, **database}),
-            "CLUB_OPTIONS": json.dumps(options or {}),
+            "CLUB_OPTIONS": json.dumps({**({"url": jobs} if jobs else {}), **(options or {})}),
         }
         (folder / "club").mkdir()
         for path, text in (("settings.py", SETTINGS), ("club/__init__.py", ""), ("club/tasks.py", TASKS)):
             (folder / path).write_text(textwrap.dedent(text))
+        with (folder / "settings.py").open("a") as file:
+            file.write(settings)
         self.manage("migrate", "--verbosity", "0")
-        self.app = TinyJobs(url)
+        self.app = TinyJobs(jobs or url)
         self._workers = []
 
     def manage(self, *arguments):
-        command = [sys.executable, "-m", "django", *arguments]
+        return self.run_python("-m", "django", *arguments)
+
+    def run_python(self, *arguments, status=0):
+        """Run Python in the project, expected to end with that status; what it printed."""
+        command = [sys.executable, *arguments]
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=PATIENCE
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == status, done.stdout + done.stderr
         return done.stdout
 
     def start_worker(self, *flags):

@@ -1,5 +1,7 @@
 """System checks: every wrong setting is named with its path before anything runs."""
 
+import sys
+
 import pytest
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
@@ -52,7 +54,10 @@ def test_a_wrong_option_is_told_once_however_many_schedules_there_are(found):
     ("options", "path", "says"),
     [
         ({"leese": 3}, "TASKS['default']['OPTIONS']['leese']", "is no option"),
-        ({"url": "memory://", "leese": 3}, "TASKS['default']['OPTIONS']['url']", "leese"),
+        ({"url": "memory://", "leese": 3}, "TASKS['default']['OPTIONS']['leese']", "does not take 'leese'"),
+        ({"url": "sqlite:///x?busy_timeout=x"}, "TASKS['default']['OPTIONS']['url']: busy_timeout", "'x'"),
+        ({"url": "sqlite:///x", "busy_timeout": "x"}, "TASKS['default']['OPTIONS']['busy_timeout']: 'x'", "seconds"),
+        ({"url": "me:secret@host"}, "TASKS['default']['OPTIONS']['url']: 'me:***@host'", "no store URL"),
         ({"prefix": "mine"}, "TASKS['default']['OPTIONS']['prefix']", "is no option"),
         ({"lease": -1}, "TASKS['default']['OPTIONS']['lease']", "-1"),
         ({"lease": "long"}, "TASKS['default']['OPTIONS']['lease']", "'long'"),
@@ -65,7 +70,8 @@ def test_a_wrong_option_is_told_once_however_many_schedules_there_are(found):
         ({"url": "jobs.db"}, "TASKS['default']['OPTIONS']['url']", "no store URL"),
         ({"url": "carrier-pigeon://x"}, "TASKS['default']['OPTIONS']['url']", "carrier-pigeon"),
         ({"url": "memory://", "database": "default"}, "TASKS['default']['OPTIONS']['database']", "exclude"),
-        ({"mask": True}, "TASKS['default']['OPTIONS']['mask']", "not available"),
+        ({"mask": True}, "TASKS['default']['OPTIONS']['mask']", "not a list of patterns"),
+        ({"mask": ["*key*", 5]}, "TASKS['default']['OPTIONS']['mask']", "5 is no pattern"),
         ({"retention": {"sucess": 5}}, "TASKS['default']['OPTIONS']['retention'] does not take 'sucess'", "success"),
         ({"retention": {"failed": -5}}, "TASKS['default']['OPTIONS']['retention']: failed", "from 0 up"),
         ({"retention": 5}, "TASKS['default']['OPTIONS']['retention']", "is not a mapping"),
@@ -149,6 +155,7 @@ def test_a_driver_that_runs_no_worker(found, monkeypatch):
 
 def test_everything_that_is_wrong_is_told_at_once(found):
     assert len(found({"lease": -1, "eager": 2, "retention": 5})) == 3
+    assert len(found({"url": "sqlite:///x", "busy_timeout": -1, "leese": 3})) == 2
 
 
 @pytest.mark.parametrize(("queues", "says"), [("default", "list"), (["a,b"], "comma"), ([""], "name"), (None, None)])
@@ -200,6 +207,64 @@ def test_one_file_is_one_store_however_it_is_spelled(found, tmp_path, monkeypatc
     assert told(None, project) == ["tinyjobs.E006"]
     assert told(None, f"{project}?prefix=apart") == []
     assert told("memory://", "memory://") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "says"),
+    [
+        ({"url": "redis://:secret@h/0", "leese": 3}, "['leese']", "does not take 'leese'"),
+        ({"url": "redis://:secret@h/0?leese=3"}, "['url']", "one of the options in its query"),
+        ({"url": "redis://:secret@h/zero"}, "['url']", "is a number"),
+        ({"url": "redis://:sec#ret@h/0"}, "['url']", "cannot be read"),
+        ({"url": "redis://a,b/0"}, "['url']", "several hosts"),
+        ({"url": "redis://h/0", "password": "secret", "retry_on_timeout": True}, "['retry_on_timeout']", "runs twice"),
+        ({"url": "redis://h/0", "socket_timeout": "long"}, "['socket_timeout']", "'long' is not a number of seconds"),
+        ({"url": "redis://h/0", "max_connections": 0}, "['max_connections']", "0 is not a number of connections"),
+        ({"url": "redis://h/0", "prefix": "{mine}}"}, "['prefix']", "cannot stand before keys"),
+        ({"url": "redis://h/0", "database": "default"}, "['url'] and TASKS", "exclude"),
+    ],
+)
+def test_a_wrong_option_of_redis(found, options, path, says):
+    (message,) = found(options)
+    assert message.id == "tinyjobs.E003"
+    assert message.msg.startswith(f"TASKS['default']['OPTIONS']{path}")
+    assert says in message.msg
+    assert "secret" not in message.msg.replace("***", "") and "ret@" not in message.msg
+
+
+def test_one_redis_is_one_store_however_it_is_spelled(found, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "redis.sock")
+
+    def told(first, second, **options):
+        entries = [{"url": first}, {"url": second, **options}]
+        made = [{"BACKEND": OURS, "OPTIONS": entry} for entry in entries]
+        return [entry.id for entry in found(tasks=dict(zip(("default", "second"), made, strict=True)))]
+
+    spelled = ["redis://localhost", "redis://127.0.0.1:6379/0", "redis://:secret@LOCALHOST/?db=0", "valkey://[::1]"]
+    spelled += ["redis://localhost/?prefix=tinyjobs&socket_timeout=3", "redis://"]
+    for other in spelled:
+        assert told(spelled[0], other) == ["tinyjobs.E006"], other
+        assert told(other, f"unix://{tmp_path}/link") == []
+    assert told("redis://localhost/1", "redis://localhost/0", db=1) == ["tinyjobs.E006"]
+    assert told(f"unix://{tmp_path}/link?db=2", f"unix://:secret@{tmp_path}/redis.sock", db=2) == ["tinyjobs.E006"]
+    for other in ("redis://localhost/1", "redis://localhost:6380", "redis://elsewhere", "redis://localhost?prefix=b"):
+        assert told("redis://localhost", other) == []
+    assert told("redis://localhost", "redis://localhost", prefix="apart") == []
+
+
+@pytest.mark.parametrize(
+    ("url", "module", "extra"), [("redis://h/0", "redis", "redis"), ("postgresql://h/x", "psycopg", "postgres")]
+)
+def test_a_driver_that_is_missing(found, monkeypatch, url, module, extra):
+    for name in list(sys.modules):
+        if name.partition(".")[0] == module or name.startswith(f"tinyjobs.backends.{extra}"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    ours = [{"BACKEND": OURS, "OPTIONS": {"url": url, "prefix": prefix}} for prefix in ("a", "b")]
+    for message in found(tasks=dict(zip(("default", "second"), ours, strict=True))):
+        assert (message.id, message.level) == ("tinyjobs.E003", 40)
+        assert f"pip install 'tinyjobs[{extra}]'" in message.msg
+        assert "['url']" in message.msg
 
 
 def test_a_router_that_forbids_our_tables(found, settings):

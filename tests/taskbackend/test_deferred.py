@@ -2,6 +2,7 @@
 
 from unittest import mock
 
+from django.conf import settings
 from django.db import transaction
 from django.db.transaction import TransactionManagementError
 from django.tasks import default_task_backend
@@ -17,15 +18,29 @@ from tinyjobs.taskbackend.deferred import send_pending
 from tinyjobs.taskbackend.shared import forget
 
 
-def in_memory(**options):
-    return override_settings(
-        TASKS={"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"url": "memory://", **options}}}
-    )
-
-
 class InMemory:
+    """Jobs are in a store that a URL names. `calls` has the jobs of each call that adds some."""
+
+    url = "memory://"
+
     def setUp(self):
         forget()  # each test its own store
+        self.use()
+        self.calls = []
+        store = default_task_backend.shared.store
+        send = type(store).enqueue_many
+
+        def recorded(store, jobs):
+            self.calls.append([job.id for job in jobs])
+            return send(store, jobs)
+
+        patched = mock.patch.object(type(store), "enqueue_many", recorded)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def use(self, **options):
+        entry = {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"url": self.url, **options}}
+        self.enterContext(override_settings(TASKS={"default": entry}))
 
     def stored(self):
         return [job.id for job in reversed(finish(default_task_backend.shared.store.list()).jobs)]
@@ -35,7 +50,6 @@ class Abandoned(Exception):
     pass
 
 
-@in_memory()
 class DeferredTests(InMemory, TransactionTestCase):
     def test_outside_a_transaction_it_is_sent_at_once(self):
         result = tasks.add.enqueue(1)
@@ -116,13 +130,91 @@ class DeferredTests(InMemory, TransactionTestCase):
 
         with (
             self.assertLogs("tinyjobs.tasks", "ERROR") as logged,
-            self.assertRaises(StoreUnavailableError),
+            self.assertRaises(StoreUnavailableError) as raised,
             mock.patch.object(type(store), "enqueue_many", fail),
             transaction.atomic(),
         ):
-            result = tasks.add.enqueue(1)
+            results = [tasks.add.enqueue(1), tasks.add.enqueue(2)]
 
-        self.assertIn(result.id, logged.output[0])
+        for result in results:
+            self.assertIn(result.id, logged.output[0])
+        self.assertEqual(logged.records[0].job_ids, [result.id for result in results])
+        self.assertIn("committed", raised.exception.__notes__[0])
+
+    def test_what_one_commit_sends_goes_in_one_call(self):
+        with transaction.atomic():
+            first = tasks.add.enqueue(1)
+            for number in range(3):
+                with transaction.atomic():
+                    tasks.add.enqueue(number)
+            with self.assertRaises(Abandoned), transaction.atomic():
+                tasks.add.enqueue(4)
+                raise Abandoned
+            last = tasks.add.enqueue(5)
+
+        (call,) = self.calls
+        self.assertEqual((len(call), call[0], call[-1]), (5, first.id, last.id))
+        self.assertEqual(self.stored(), call)
+
+    def test_a_savepoint_rolled_back_at_the_end_takes_its_own_jobs_and_no_others(self):
+        with transaction.atomic():
+            outer = [tasks.add.enqueue(1), tasks.add.enqueue(2)]
+            with transaction.atomic():
+                inner = [tasks.add.enqueue(3), tasks.add.enqueue(4)]
+                with self.assertRaises(Abandoned), transaction.atomic():
+                    tasks.add.enqueue(5)
+                    raise Abandoned
+            with self.assertRaises(Abandoned), transaction.atomic():
+                tasks.add.enqueue(6)
+                raise Abandoned
+
+        self.assertEqual(self.stored(), [result.id for result in outer + inner])
+        self.assertEqual([len(call) for call in self.calls], [2, 2])
+
+    def test_a_transaction_of_a_callback_is_not_mixed_with_the_one_that_commits(self):
+        def roll_back():
+            with self.assertRaises(Abandoned), transaction.atomic():
+                tasks.add.enqueue(1)
+                raise Abandoned
+
+        def commit():
+            with transaction.atomic():
+                told.append(tasks.add.enqueue(2).id)
+                with self.assertRaises(Abandoned), transaction.atomic():
+                    tasks.add.enqueue(3)
+                    raise Abandoned
+
+        told = []
+        with transaction.atomic():
+            transaction.on_commit(roll_back)
+            transaction.on_commit(commit)
+            results = [tasks.add.enqueue(4), tasks.add.enqueue(5)]
+
+        self.assertEqual(self.calls, [told, [result.id for result in results]])
+        self.assertEqual(sorted(self.stored()), sorted(told + self.calls[1]))
+
+    def test_a_callback_that_fails_takes_later_sends_along_and_no_earlier_ones(self):
+        def fail():
+            raise Abandoned
+
+        with self.assertRaises(Abandoned), transaction.atomic():
+            results = [tasks.add.enqueue(1)]
+            transaction.on_commit(fail)
+            results.append(tasks.add.enqueue(2))
+        with self.assertRaises(Abandoned), transaction.atomic():
+            transaction.on_commit(fail)
+            tasks.add.enqueue(3)
+
+        self.assertEqual(self.stored(), [result.id for result in results])
+
+    def test_each_store_gets_its_own(self):
+        options = {"url": self.url, "prefix": "second"}
+        second = {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": options}
+        with self.settings(TASKS={**settings.TASKS, "second": second}), transaction.atomic():
+            here = [tasks.add.enqueue(number) for number in range(2)]
+            there = [tasks.add.using(backend="second").enqueue(number) for number in range(2)]
+
+        self.assertEqual(self.calls, [[result.id for result in results] for results in (here, there)])
 
     def test_with_autocommit_off_it_says_what_to_do(self):
         transaction.set_autocommit(False)
@@ -133,8 +225,8 @@ class DeferredTests(InMemory, TransactionTestCase):
             transaction.rollback()
             transaction.set_autocommit(True)
 
-    @in_memory(enqueue_on_commit=False)
     def test_the_option_sends_at_once(self):
+        self.use(enqueue_on_commit=False)
         with self.assertRaises(Abandoned), transaction.atomic():
             result = tasks.add.enqueue(1)
             raise Abandoned
@@ -142,7 +234,6 @@ class DeferredTests(InMemory, TransactionTestCase):
         self.assertEqual(self.stored(), [result.id])
 
 
-@in_memory()
 class InsideTestCaseTests(InMemory, TestCase):
     def test_pending_sends_can_be_performed_by_hand(self):
         result = tasks.add.enqueue(1)
@@ -152,8 +243,17 @@ class InsideTestCaseTests(InMemory, TestCase):
         send_pending()
         self.assertEqual(self.stored(), [result.id])
 
+    def test_a_drain_sends_what_is_pending_in_one_call(self):
+        results = [tasks.add.enqueue(number) for number in range(3)]
+        send_pending()
+
+        self.assertEqual(self.calls, [[result.id for result in results]])
+
     def test_captured_callbacks_send(self):
+        before = tasks.add.enqueue(0)
         with self.captureOnCommitCallbacks(execute=True):
             result = tasks.add.enqueue(1)
 
         self.assertEqual(self.stored(), [result.id])
+        send_pending()
+        self.assertEqual(self.stored(), sorted([before.id, result.id]))

@@ -29,7 +29,9 @@ def migrated(scratch, settings):
 
 
 def said():
-    return [(found.id, found.msg, found.hint) for found in run_checks(databases=["scratch"]) if "scratch" in found.msg]
+    findings = [found for found in run_checks(databases=["scratch"]) if "scratch" in found.msg]
+    # How the server as a whole is set up is the matter of another check.
+    return [(found.id, found.msg, found.hint) for found in findings if found.id != "tinyjobs.W006"]
 
 
 def run(connection, *statements):

@@ -18,16 +18,17 @@ from tinyjobs.backends.registry import open_backend
 from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.inline import finish
-from tinyjobs.models import Execution, Job, Limit, Schedule
+from tinyjobs.models import Execution, Job, Limit, Schedule, Tally, Worker
 from tinyjobs.taskbackend import layout
 from tinyjobs.testing import drain
 
-MODELS = (Job, Execution, Schedule, Limit)
+MODELS = (Job, Execution, Schedule, Limit, Worker, Tally)
 KINDS = {
     "sqlite": {
         models.CharField: "TEXT",
         models.TextField: "TEXT",
         models.FloatField: "REAL",
+        models.BigIntegerField: "INTEGER",
         models.IntegerField: "INTEGER",
         models.BooleanField: "INTEGER",
         models.BinaryField: "BLOB",
@@ -37,6 +38,7 @@ KINDS = {
         models.CharField: "text",
         models.TextField: "text",
         models.FloatField: "double precision",
+        models.BigIntegerField: "bigint",
         models.IntegerField: "integer",
         models.BooleanField: "boolean",
         models.BinaryField: "bytea",
@@ -260,6 +262,22 @@ def test_a_lost_meta_table_heals(scratch):
         cursor.execute("DROP TABLE tinyjobs_meta")
     migrate("tinyjobs")
     assert "tinyjobs_meta" in names_in(scratch)
+
+
+@pytest.mark.database
+def test_lost_tallies_are_counted_anew(scratch):
+    migrate("tinyjobs")
+    with scratch.cursor() as cursor:
+        cursor.execute("DROP TABLE tinyjobs_tallies")
+        cursor.execute(
+            "INSERT INTO tinyjobs_jobs (id, task, queue, status, run_at, created_at, finished_at, payload)"
+            " VALUES ('a', 't', 'q', 'failed', 1, 1, 2, ''), ('b', 't', 'q', 'queued', 1, 1, NULL, '')"
+        )
+    for _ in range(2):
+        migrate("tinyjobs")
+        with scratch.cursor() as cursor:
+            cursor.execute("SELECT success, failed, cancelled FROM tinyjobs_tallies")
+            assert cursor.fetchall() == [(0, 1, 0)]
 
 
 @pytest.mark.database

@@ -1,4 +1,4 @@
-"""`manage.py tinyjobs worker` on Postgres: connections that the server ends or tasks leave, and a worker killed."""
+"""`manage.py tinyjobs worker` on Postgres: connections that the server ends or tasks leave."""
 
 import json
 
@@ -61,7 +61,7 @@ def test_connections_that_the_server_ends(make_project, database):
 
 def told(job):
     assert job.status == "success", job.last_error
-    return json.loads(job.result)
+    return json.loads(job.record.result)
 
 
 @pytest.mark.parametrize("database", [{"CONN_MAX_AGE": None}, {"OPTIONS": POOL}], ids=["kept", "pool"])
@@ -103,36 +103,14 @@ def test_what_a_job_does_to_its_session_ends_with_it(make_project, database):
     worker = project.start_worker("--concurrency", "1", "--async-concurrency", "1")
     for statement in SPOILING:
         for spoiling, next_one, pid in (("spoil", "count", "backend"), ("aspoil", "acount", "abackend")):
-            before = told(project.run(pid))
-            assert project.run(spoiling, statement).status == "success"
-            assert told(project.run(next_one)) > 0, statement
-            assert told(project.run(pid)) != before, statement
+            spoilt = told(project.run(spoiling, statement))
+            # As many as a pool may have sessions, since it hands them out in turn.
+            for _ in range(POOL["pool"]["max_size"]):
+                assert told(project.run(next_one)) > 0, statement
+                assert told(project.run(pid)) != spoilt, statement
     with psycopg.connect(project.url) as connection:
         assert connection.execute("SELECT pg_try_advisory_lock(4711)").fetchone() == (True,)
     project.stop(worker)
 
 
 OPEN = ("queued", "running", "held", "waiting")
-
-
-def test_a_worker_that_is_killed_with_jobs_running(make_project):
-    project = make_project()
-    flags = ("--concurrency", "2", "--async-concurrency", "2", "--lease", "2", "--reap-interval", "0.2")
-    doomed = project.start_worker(*flags)
-    named = [(task, f"{task}{number}") for number in range(2) for task in ("linger", "alinger")]
-    jobs = [project.send(task, name, max_attempts=3) for task, name in named]
-    started = project.folder / "started"
-    until(lambda: started.exists() and len(started.read_text().splitlines()) == 4, "the start of four jobs")
-    waiting = project.send("backend")
-    doomed.kill()
-    doomed.wait()
-
-    second = project.start_worker(*flags)
-    ended = [project.ended(job) for job in jobs]
-    assert {job.status for job in ended} == {"success"}
-    assert {told(job) for job in ended} == {second.pid}
-    assert [job.attempts for job in ended] == [2] * 4
-    assert [[entry.status for entry in project.app.executions(job)] for job in jobs] == [["lost", "success"]] * 4
-    assert project.ended(waiting).attempts == 1
-    project.stop(second)
-    assert len(started.read_text().splitlines()) == 8

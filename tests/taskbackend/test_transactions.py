@@ -232,6 +232,8 @@ class TransactionTests(TransactionTestCase):
         pause = threading.Event()
         for _ in range(PATIENCE * 100):
             with connection.cursor() as cursor:
+                # Inside a transaction the sessions would stay those of the first look.
+                cursor.execute("SELECT pg_stat_clear_snapshot()")
                 cursor.execute(
                     "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
                     " WHERE NOT granted AND datname = current_database()",

@@ -4,21 +4,24 @@ import asyncio
 import gc
 import sqlite3
 import threading
+import time
 import warnings
 from contextlib import suppress
 from unittest import mock
 
 import pytest
 from django.db import connection, connections, transaction
-from django.tasks import TaskResultStatus
+from django.tasks import TaskResultStatus, default_task_backend
 from django.tasks.signals import task_finished, task_started
 from django.test import TransactionTestCase, override_settings
 
 from tests.taskbackend.shop import tasks
 from tests.taskbackend.shop.models import Order
 from tinyjobs.core.errors import ConfigurationError, SchemaMissingError, WorkerLost
+from tinyjobs.core.ids import IdSource
+from tinyjobs.core.inline import finish
+from tinyjobs.core.job import ClaimRequest
 from tinyjobs.core.job import Job as JobRecord
-from tinyjobs.models import Job
 from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.taskbackend.backend import backend_of
@@ -124,15 +127,8 @@ class WorkerTests(TransactionTestCase):
         task_finished.connect(finished)
         self.addCleanup(task_finished.disconnect, finished)
         result = tasks.add.enqueue(1)
-        Job.objects.filter(pk=result.id).update(
-            status="running",
-            claims=1,
-            attempts=1,
-            worker_id="gone",
-            started_at=1.0,
-            lease_expires_at=2.0,
-            ready_at=None,
-        )
+        request = ClaimRequest(worker_id="gone", limit=1, lease=0.01)
+        finish(default_task_backend.shared.store.claim(request))
         with self.assertLogs("django.tasks", "ERROR"):
             self.reap()
         result.refresh()
@@ -186,13 +182,15 @@ class WorkerTests(TransactionTestCase):
         self.assertEqual(open_connections() - open_before, set())
 
     def test_a_task_that_this_worker_does_not_know_goes_back(self):
-        result = tasks.add.enqueue(1)
-        Job.objects.update(task="tests.taskbackend.shop.tasks.of_tomorrow")
+        store = default_task_backend.shared.store
+        job_id = IdSource().make(time.time())
+        sent = JobRecord(id=job_id, task="tests.taskbackend.shop.tasks.of_tomorrow", payload=b"[[],{}]")
+        finish(store.enqueue(sent))
         with self.assertLogs("tinyjobs.worker", "ERROR"):
             report = work()
 
-        row = Job.objects.get(pk=result.id)
-        self.assertEqual((row.status, row.attempts, row.hand_backs, report.left_delayed), ("queued", 0, 1, 1))
+        job = finish(store.get(job_id))
+        self.assertEqual((job.status, job.attempts, job.hand_backs, report.left_delayed), ("queued", 0, 1, 1))
 
 
 def open_connections():

@@ -4,20 +4,28 @@ A blocking call runs a verb to its end in the caller's thread where the store ha
 background loop. An await runs the store's own coroutine, by a hop where the store is bound to a loop. Connecting
 happens once, elected among all threads and loops; an error is shared by those who waited, and the next call tries
 again.
+
+A signal handler that raises may end a blocking call anywhere. So nothing is noted down on the way that would then
+stay: a call is under way for as long as its coroutine says so, and connecting and closing are done `undisturbed`.
 """
 
-import asyncio
 import threading
 from asyncio import _get_running_loop
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tinyjobs.app.election import Election
 from tinyjobs.app.loop import LoopThread, blocking_twin, closed, hopping_twin, with_inline
+from tinyjobs.app.undisturbed import undisturbed
 from tinyjobs.backends.base import Backend
+from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import SynchronousCallInsideEventLoopError, UnsupportedCapabilityError
 from tinyjobs.core.inline import finish
+
+#: How long a close waits for the calls under way before it cuts them.
+PATIENCE = 5.0
+_PAUSES = (0.001, 0.002, 0.005, 0.01, 0.02)
 
 _inherited: list["OpenStore"] = []
 
@@ -30,7 +38,16 @@ class OpenStore:
     def __init__(self, store: Backend) -> None:
         self.store = store
         self.is_closed = False
-        loop = LoopThread()
+        #: Whether a close was asked for. It goes on, whatever becomes of who asked.
+        self.is_leaving = False
+        #: What a call looks at first: whether its face is connected and the app is open.
+        self.takes_blocking = False
+        self.takes_awaits = False
+        #: The coroutine of every call that has begun, with the thread it was made in.
+        self.calls: dict[Coroutine[Any, Any, Any], int] = {}
+        #: The thread that waits for the close, whose own calls cannot go on before that.
+        self.closed_by: int | None = None
+        self._loop = loop = LoopThread()
         is_loop_bound = store.capabilities.loop_bound
         try:
             self.inline, has_client = store.inline(), True
@@ -44,7 +61,27 @@ class OpenStore:
         # A store whose client and whose loop's connections are two things has two things to set up.
         is_double = has_client and is_loop_bound
         self.async_connection = Election(lambda: loop.run(store.setup)) if is_double else self.sync_connection
-        self.closing = Election(lambda: loop.close(store.close))
+        self.closing = Election(self._close)
+
+    def refuse_calls(self) -> None:
+        """Take no more calls."""
+        self.is_closed = True
+        self.takes_blocking = self.takes_awaits = False
+
+    def _close(self) -> None:
+        self._wait_for_calls(PATIENCE)
+        self._loop.close(self.store.close)
+
+    def _wait_for_calls(self, patience: float) -> None:
+        clock, pauses = SystemClock(), iter(_PAUSES)
+        ends, pause = clock.monotonic() + patience, 0.0
+        while any(map(self._is_under_way, self.calls.copy().items())) and clock.monotonic() < ends:
+            pause = next(pauses, pause)
+            threading.Event().wait(pause)
+
+    def _is_under_way(self, entry: tuple[Any, int]) -> bool:
+        call, thread = entry
+        return bool(call.cr_suspended or (call.cr_running and thread != self.closed_by))
 
     @asynccontextmanager
     async def for_worker(self) -> AsyncGenerator[Backend]:
@@ -63,56 +100,6 @@ class OpenStore:
             await own.close()
 
 
-class Election:
-    """Something to be done once, by one of many callers; the others wait and get the same answer."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._work = work
-        self._lock = threading.Lock()
-        self._attempt: Future[bool] | None = None
-        self.is_done = False
-
-    def settle(self) -> None:
-        """Return once the work is done, by this thread or by another one. Raises what the attempt raised."""
-        while not self.is_done:
-            attempt, is_mine = self._join()
-            if is_mine:
-                self._try(attempt)
-            attempt.result()
-
-    async def asettle(self) -> None:
-        """Like `settle`. The work is done on a thread: no loop waits for it, and none that ends takes it along."""
-        while not self.is_done:
-            attempt, is_mine = self._join()
-            if is_mine:
-                threading.Thread(target=self._try, args=(attempt,), name="tinyjobs-connect", daemon=True).start()
-            await asyncio.wrap_future(attempt)
-
-    def _join(self) -> tuple["Future[bool]", bool]:
-        with self._lock:
-            attempt = self._attempt
-            if attempt is not None:
-                return attempt, False
-            attempt = self._attempt = Future()
-            attempt.set_running_or_notify_cancel()  # from here on no waiter who leaves can cancel it
-            return attempt, True
-
-    def _try(self, attempt: "Future[bool]") -> None:
-        try:
-            self._work()
-        except Exception as error:
-            self._attempt = None
-            attempt.set_exception(error)
-        except BaseException:
-            # An interrupt is meant for this caller alone; whoever waits tries in its place.
-            self._attempt = None
-            attempt.set_result(False)
-            raise
-        else:
-            self.is_done = True
-            attempt.set_result(True)
-
-
 class StoreAccess:
     """The current store of an app, and every call to it. Safe from any number of threads and event loops."""
 
@@ -120,60 +107,82 @@ class StoreAccess:
         self._open_store = open_store
         self._lock = threading.Lock()
         self._current = OpenStore(open_store())
-        # What a call looks at first: set only while its face is connected and the app is open.
-        self._sync_ready: OpenStore | None = None
-        self._async_ready: OpenStore | None = None
 
     @property
     def current(self) -> OpenStore:
         """The store as it stands, connected or not."""
         return self._current
 
-    def run[T](self, instead: str, verb: Verb[T], tx: object | None = None) -> T:
+    @property
+    def joins_cold(self) -> bool:
+        """Whether a transaction of the caller's can be joined before the store is connected: see `Capabilities`."""
+        return self._current.store.capabilities.joins_cold
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether some call or worker has set the store up."""
+        return self._current.takes_blocking or self._current.takes_awaits
+
+    def run[T](self, instead: str, verb: Verb[T], tx: object | None = None, *, cold: bool = False) -> T:
         """Run a verb in this thread. `instead` names the awaitable for the error inside a running event loop.
 
-        `tx`: a connection of the caller's, to run it on.
+        `tx`: a connection of the caller's, to run it on. `cold`: the verb is for a store that was not set up.
         """
         refuse_inside_loop(instead)
-        opened = self._sync_ready or self._connect()
+        opened = self._current
+        if not opened.takes_blocking:
+            opened = self._opened() if cold or (tx is not None and self.joins_cold) else self._connect()
+        call = None
         try:
-            return finish(verb(opened.inline if tx is None else opened.inline.joined(tx)))
+            call = verb(opened.inline if tx is None else opened.inline.joined(tx))
+            opened.calls[call] = threading.get_ident()
+            return finish(call)
         except Exception as error:
             if opened.is_closed:
                 raise closed() from error
             raise
+        finally:
+            if call is not None:
+                opened.calls.pop(call, None)
+                call.close()  # one that an interrupt kept from beginning
 
-    async def arun[T](self, verb: Verb[T], tx: object | None = None) -> T:
+    async def arun[T](self, verb: Verb[T], tx: object | None = None, *, cold: bool = False) -> T:
         """Run a verb from this event loop; with `tx`, on a connection of the caller's that belongs to it."""
-        opened = self._async_ready or await self._aconnect()
+        opened = self._current
+        if not opened.takes_awaits:
+            opened = self._opened() if cold or (tx is not None and self.joins_cold) else await self._aconnect()
+        call = None
         try:
-            return await verb(opened.awaited if tx is None else opened.store.joined(tx))
+            call = verb(opened.awaited if tx is None else opened.store.joined(tx))
+            opened.calls[call] = threading.get_ident()
+            return await call
         except Exception as error:
             if opened.is_closed:
                 raise closed() from error
             raise
+        finally:
+            if call is not None:
+                opened.calls.pop(call, None)
 
     def connect(self, instead: str, *, reopen: bool = False) -> OpenStore:
         """Be connected for blocking calls; `reopen` opens a closed app again."""
         refuse_inside_loop(instead)
-        if reopen:
-            self.reopen()
-        return self._sync_ready or self._connect()
+        if reopen and self._current.is_closed:
+            undisturbed(self.reopen)
+        return self._current if self._current.takes_blocking else self._connect()
 
     async def aconnect(self, *, reopen: bool = False) -> OpenStore:
         """Be connected for awaits; `reopen` opens a closed app again."""
         if reopen:
             self.reopen()
-        return self._async_ready or await self._aconnect()
+        return self._current if self._current.takes_awaits else await self._aconnect()
 
     async def aconnect_worker(self) -> OpenStore:
         """Be connected as far as a worker needs it, which brings connections of its own; opens a closed app again."""
         opened = self.reopen()
         await self._settled(opened, opened.sync_connection)
-        with self._lock:
-            if opened.is_closed:
-                raise closed()
-            self._sync_ready = opened
+        opened.takes_blocking = True
+        self._refuse_closed(opened)
         return opened
 
     def reopen(self) -> OpenStore:
@@ -184,33 +193,32 @@ class StoreAccess:
             return self._current
 
     def renew_after_fork(self) -> None:
-        """In a forked child: leave what the parent's store has alone, and open another one when it is needed.
+        """In a forked child: leave what the parent's store has alone, and connect anew when it is needed.
 
-        A store that shares nothing over a fork, such as one in memory, stays.
+        A store whose connections belong to a loop is replaced by another one. Any other sees to its own connections.
         """
         self._lock = threading.Lock()
-        if self._current.store.capabilities.loop_bound:
-            # Kept for good: what is collected would be closed, and with it connections that are the parent's.
-            _inherited.append(self._current)
-            was_closed = self._current.is_closed
-            self._current = OpenStore(self._open_store())
-            self._current.is_closed = was_closed
-            self._sync_ready = self._async_ready = None
+        parents = self._current
+        # Kept for good: what is collected would be closed, and with it connections that are the parent's.
+        _inherited.append(parents)
+        is_bound = parents.store.capabilities.loop_bound
+        self._current = OpenStore(self._open_store() if is_bound else parents.store)
+        if parents.is_closed:
+            self._current.refuse_calls()
 
-    def close(self, instead: str) -> None:
-        """Refuse new calls and let go of the store, once the calls under way have ended."""
-        refuse_inside_loop(instead)
-        self._begin_closing().closing.settle()
+    def close(self, opened: OpenStore, *, asked_by: int) -> None:
+        """Refuse new calls and let go of that store, once the calls under way have ended, or have had five seconds.
 
-    async def aclose(self) -> None:
+        `asked_by`: the thread that waits for this, whose own calls cannot end before.
+        """
+        opened.closed_by = asked_by
+        opened.refuse_calls()
+        opened.closing.settle()
+
+    async def aclose(self, opened: OpenStore) -> None:
         """Like `close`, without holding up this event loop."""
-        await self._begin_closing().closing.asettle()
-
-    def _begin_closing(self) -> OpenStore:
-        with self._lock:
-            self._current.is_closed = True
-            self._sync_ready = self._async_ready = None
-            return self._current
+        opened.refuse_calls()
+        await opened.closing.asettle()
 
     def _connect(self) -> OpenStore:
         opened = self._opened()
@@ -220,19 +228,15 @@ class StoreAccess:
             if opened.is_closed:
                 raise closed() from error
             raise
-        with self._lock:
-            if opened.is_closed:
-                raise closed()
-            self._sync_ready = opened
+        opened.takes_blocking = True
+        self._refuse_closed(opened)
         return opened
 
     async def _aconnect(self) -> OpenStore:
         opened = self._opened()
         await self._settled(opened, opened.async_connection)
-        with self._lock:
-            if opened.is_closed:
-                raise closed()
-            self._async_ready = opened
+        opened.takes_awaits = True
+        self._refuse_closed(opened)
         return opened
 
     async def _settled(self, opened: OpenStore, connection: Election) -> None:
@@ -242,6 +246,12 @@ class StoreAccess:
             if opened.is_closed:
                 raise closed() from error
             raise
+
+    def _refuse_closed(self, opened: OpenStore) -> None:
+        # Looked at after it was said to take calls: whichever of this and a close comes last finds the other.
+        if opened.is_closed:
+            opened.refuse_calls()
+            raise closed()
 
     def _opened(self) -> OpenStore:
         opened = self._current

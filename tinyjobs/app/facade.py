@@ -4,26 +4,28 @@ Every verb comes twice: `get` blocks, `aget` is awaited. The first call connects
 store only by its URL and the protocol, and imports the store's driver when the app is made.
 """
 
-import asyncio
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import copy_context
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from random import Random
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack, cast, overload
 
 from tinyjobs.app.access import StoreAccess, refuse_inside_loop
+from tinyjobs.app.checking import Checking
+from tinyjobs.app.eager import Eager
 from tinyjobs.app.forking import renew_in_children
+from tinyjobs.app.hooking import Hooking
 from tinyjobs.app.producer import Producer, Recipe
 from tinyjobs.app.purging import Purging
 from tinyjobs.app.registry import TaskRegistry
+from tinyjobs.app.results import JobHandle, Source
 from tinyjobs.app.scheduling import Scheduling
+from tinyjobs.app.serving import Serving
 from tinyjobs.app.settings import AppSettings, refuse_not_built
 from tinyjobs.app.steering import Steering
 from tinyjobs.app.task import Overrides, Task, TaskDeclaration, parsed_overrides
 from tinyjobs.app.timetable import AppTimetable
-from tinyjobs.app.working import AppScheduler, AppWorker, Roster
+from tinyjobs.app.working import AppScheduler, AppWorker, Life
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend, scheme_of
 from tinyjobs.core.clock import Clock
@@ -31,12 +33,13 @@ from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.codecs.tagged import JSONCodec
 from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
 from tinyjobs.core.firing import MISFIRE_GRACE
-from tinyjobs.core.job import Job
+from tinyjobs.core.masking import Mask
 from tinyjobs.core.options import TaskOptions, check_task_name
 from tinyjobs.core.retention import Retention
 from tinyjobs.core.schedules import RULE_OPTIONS
 from tinyjobs.core.url import shown_url
-from tinyjobs.runtime.drain import Drain
+from tinyjobs.operations.metrics import Metrics
+from tinyjobs.operations.telemetry import around
 from tinyjobs.runtime.driving import drive
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import Hooks
@@ -53,16 +56,17 @@ class TaskDecorator(Protocol):
         ...
 
 
-class TinyJobs(Steering, Scheduling, Purging):
+class TinyJobs(Steering, Checking, Scheduling, Purging, Hooking, Serving):
     """An app: `TinyJobs("sqlite:///jobs.db")`. Further keywords are options of the store, such as `prefix=`.
 
-    `clock` and `random` stand in for the machine's, for tests. `allow_pickle` lets tasks use the pickle codec, which
+    `clock` and `random` stand in for the machine's, for tests. With `eager` each enqueue runs its own job before it
+    returns. `allow_pickle` lets tasks use the pickle codec, which
     runs code found in the store; `refuse_pickle` shuts it out whatever `allow_pickle` says. A result that is encoded
     to more than `max_result_bytes` fails its job. `retention` says for how long ended jobs are kept: seconds or
     timedeltas by status, 0 for ever; or `KEEP_EVERYTHING`. A job whose task no worker knows is looked at again after
     `unknown_task_delay` seconds, doubling up to `unknown_task_max_delay`. `schedules` are schedules by
     name, such as `{"close_day": {"task": "shop.close_day", "cron": "0 3 * * *"}}`; `timezone` is that of schedules
-    which name none.
+    which name none. `mask` has patterns of the keys whose values the dashboard hides, in place of the usual ones.
     """
 
     def __init__(
@@ -71,12 +75,14 @@ class TinyJobs(Steering, Scheduling, Purging):
         *,
         clock: Clock | None = None,
         random: Random | None = None,
+        eager: bool = False,
         allow_pickle: bool = False,
         refuse_pickle: bool = False,
         max_result_bytes: int | None = None,
         retention: Retention | Mapping[str, float | timedelta] | None = None,
         schedules: Mapping[str, Mapping[str, Any]] | None = None,
         timezone: str = "UTC",
+        mask: Collection[str] | None = None,
         unknown_task_delay: float = 60.0,
         unknown_task_max_delay: float = 3600.0,
         **store_options: Any,
@@ -86,12 +92,14 @@ class TinyJobs(Steering, Scheduling, Purging):
             {
                 "clock": clock,
                 "random": random,
+                "eager": eager,
                 "allow_pickle": allow_pickle,
                 "refuse_pickle": refuse_pickle,
                 "max_result_bytes": max_result_bytes,
                 "retention": retention,
                 "schedules": schedules,
                 "timezone": timezone,
+                "mask": mask,
                 "unknown_task_delay": unknown_task_delay,
                 "unknown_task_max_delay": unknown_task_max_delay,
             }
@@ -102,15 +110,19 @@ class TinyJobs(Steering, Scheduling, Purging):
         self._access = StoreAccess(lambda: open_backend(url, clock=settings.clock, **store_options))
         if retention is not None and settings.retention.rules:
             self._require("retention", "TinyJobs: retention: this store deletes no jobs. Leave it out.")
-        self._producer = Producer(self._access, self._codecs, settings.clock, self._where)
+        self._source = Source(access=self._access, codecs=self._codecs, clock=settings.clock, random=settings.random)
+        self._life = Life(self._access)
+        eager_mode = Eager(self._life, self._engine_over, self._source) if settings.eager else None
+        self._producer = Producer(self._source, self._where, eager_mode)
         self._registry = TaskRegistry()
         if settings.schedules:
             self._require("schedules", "TinyJobs: schedules: this store keeps none. Leave it out.")
         self._timetable = AppTimetable(self._registry, self._producer, settings.schedules, settings.timezone)
-        self._hooks = Hooks()
-        self._roster = Roster()
-        self._entries = 0
-        self._entries_lock = threading.Lock()
+        #: Counts of this process, for `metrics.render(app.stats())`: one for all workers and drains of the app.
+        self.metrics = Metrics()
+        self._hooks = Hooks(watchers=[self.metrics])
+        # One for each block that is open. Changed by single calls of a built-in type: no handler can meet a lock here.
+        self._entries: list[None] = []
         renew_in_children(self, TinyJobs._renew_after_fork)
 
     def _require(self, capability: str, reason: str) -> None:
@@ -173,7 +185,7 @@ class TinyJobs(Steering, Scheduling, Purging):
 
     def send(
         self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Overrides]
-    ) -> Job:
+    ) -> JobHandle:
         """Keep a job for a task that this process need not know. The arguments are not checked against a signature.
 
         Where the task is registered here, its options hold as in `enqueue`.
@@ -182,7 +194,7 @@ class TinyJobs(Steering, Scheduling, Purging):
 
     async def asend(
         self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Overrides]
-    ) -> Job:
+    ) -> JobHandle:
         """The same from an event loop."""
         return await self._producer.asend(self._sent(name, options), args, kwargs)
 
@@ -207,6 +219,11 @@ class TinyJobs(Steering, Scheduling, Purging):
         return self._access.current.store
 
     @property
+    def mask(self) -> Mask:
+        """The keys whose values are hidden from people who look at jobs."""
+        return self._settings.mask
+
+    @property
     def where(self) -> str:
         """The store's URL as people may see it, without a password."""
         return self._where
@@ -222,19 +239,19 @@ class TinyJobs(Steering, Scheduling, Purging):
         Settings are those of `WorkerSettings`.
         """
         parsed = WorkerSettings.parse(settings, "app.worker()")
-        return AppWorker(parsed, self._access, self._roster, self._engine_over, self._timetable)
+        return AppWorker(parsed, self._life, self._engine_over, self._timetable)
 
     def run_worker(self, **settings: Any) -> WorkerReport:
         """Run a worker in this thread until it is told to stop, by a signal where this is the main thread."""
         refuse_inside_loop("await app.worker(…).run()")
         parsed = WorkerSettings.parse(settings, "app.run_worker()")
-        worker = AppWorker(parsed, self._access, self._roster, self._engine_over, self._timetable)
+        worker = AppWorker(parsed, self._life, self._engine_over, self._timetable)
         return drive(worker)
 
     def scheduler(self, *, misfire_grace: float = MISFIRE_GRACE) -> StandaloneScheduler:
         """A scheduler without a worker, for `await scheduler.run()`, which opens a closed app again."""
         grace = WorkerSettings.parse({"misfire_grace": misfire_grace}, "app.scheduler()").misfire_grace
-        return AppScheduler(grace, self._access, self._roster, self._engine_over, self._timetable)
+        return AppScheduler(grace, self._life, self._engine_over, self._timetable)
 
     def drain(self, queues: Sequence[str] = (), limit: int | None = None) -> int:
         """Run what is due in this thread, one job at a time, until nothing is due or `limit` jobs have run.
@@ -242,22 +259,9 @@ class TinyJobs(Steering, Scheduling, Purging):
         Answers how many ran. Jobs that come due or are enqueued meanwhile run too; a retry waits for its time. Hooks
         run as in a worker. Raises `UnknownTaskError` for a job that no task of this app can run; it stays queued.
         """
-        served = WorkerSettings.parse({"queues": queues}, "app.drain()").queues
+        settings = WorkerSettings.parse({"queues": queues}, "app.drain()")
         _check_limit(limit)
-        opened = self._access.connect("await asyncio.to_thread(app.drain)")
-        this = object()
-        self._roster.enter(this, lambda: None, 0.0)
-        try:
-            # One loop for all of it, so that what a coroutine task keeps between jobs stays usable.
-            with asyncio.Runner() as runner:
-                drain = Drain(
-                    self._engine_over(opened.for_engine),
-                    run_coroutine=lambda coroutine: runner.run(coroutine, context=copy_context()),
-                )
-                return drain.run(queues=served, limit=limit)
-        finally:
-            if self._roster.leave(this):
-                self._access.close("await app.aclose()")
+        return self._life.drain(self._engine_over, settings.queues, limit, settings.shutdown_timeout)
 
     def _engine_over(self, store: Backend) -> Engine:
         settings = self._settings
@@ -269,34 +273,13 @@ class TinyJobs(Steering, Scheduling, Purging):
             clock=settings.clock,
             random=settings.random,
             hooks=self._hooks,
+            tracing=around,
             timetable=self._timetable,
             max_result_bytes=min((size for size in bounds if size is not None), default=None),
             retention=settings.retention,
             unknown_task_delay=settings.unknown_task_delay,
             unknown_task_max_delay=settings.unknown_task_max_delay,
         )
-
-    # --- hooks --------------------------------------------------------------------------------------------------
-
-    def on_job_start[F: Callable[[Job], object]](self, hook: F) -> F:
-        """Call `hook(job)` when an attempt begins. Hooks are plain or async functions; one that raises is logged."""
-        self._hooks.on_start.append(hook)
-        return hook
-
-    def on_job_success[F: Callable[[Job, Any, float], object]](self, hook: F) -> F:
-        """Call `hook(job, result, seconds)` once a success is recorded."""
-        self._hooks.on_success.append(hook)
-        return hook
-
-    def on_job_failure[F: Callable[[Job, BaseException, bool], object]](self, hook: F) -> F:
-        """Call `hook(job, error, will_retry)` once a failed attempt is recorded."""
-        self._hooks.on_failure.append(hook)
-        return hook
-
-    def on_error[F: Callable[[str, BaseException], object]](self, hook: F) -> F:
-        """Call `hook(loop, error)` when a pass of one of a worker's own loops fails; the loop goes on."""
-        self._hooks.on_error.append(hook)
-        return hook
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -310,11 +293,11 @@ class TinyJobs(Steering, Scheduling, Purging):
 
     def start(self) -> None:
         """Like `setup`, and opens an app again that was closed."""
-        self._access.connect("await app.ready()", reopen=True)
+        self._life.open("await app.ready()")
 
     async def ready(self) -> None:
         """Like `asetup`, and opens an app again that was closed."""
-        await self._access.aconnect(reopen=True)
+        await self._life.aopen()
 
     def close(self) -> None:
         """Stop the app's workers, wait for what they run, and let go of the store.
@@ -323,51 +306,45 @@ class TinyJobs(Steering, Scheduling, Purging):
         not wait: the app closes once its workers have ended.
         """
         refuse_inside_loop("await app.aclose()")
-        if self._roster.dismiss():
-            self._access.close("await app.aclose()")
+        self._life.close()
 
     async def aclose(self) -> None:
         """The same from an event loop."""
-        if self._roster.is_idle or await asyncio.to_thread(self._roster.dismiss):
-            await self._access.aclose()
+        await self._life.aclose()
 
     def __enter__(self) -> Self:
         """Connect; blocks may be nested, and the outermost one closes the app."""
-        self._access.connect("async with app", reopen=True)
-        self._entered(1)
+        self._life.open("async with app")
+        self._entries.append(None)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the app, unless an outer block is still using it."""
-        if self._entered(-1) == 0:
+        self._entries.pop()
+        if not self._entries:
             self.close()
 
     async def __aenter__(self) -> Self:
         """Connect; blocks may be nested, and the outermost one closes the app."""
-        await self._access.aconnect(reopen=True)
-        self._entered(1)
+        await self._life.aopen()
+        self._entries.append(None)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the app, unless an outer block is still using it."""
-        if self._entered(-1) == 0:
+        self._entries.pop()
+        if not self._entries:
             await self.aclose()
 
     def _renew_after_fork(self) -> None:
-        self._entries_lock = threading.Lock()
         self._access.renew_after_fork()
         self._producer.renew_after_fork()
         self._registry.renew_after_fork()
-        self._roster.renew_after_fork()
-
-    def _entered(self, change: int) -> int:
-        with self._entries_lock:
-            self._entries += change
-            return self._entries
+        self._life.roster.renew_after_fork()
 
 
 def _check_limit(limit: object) -> None:

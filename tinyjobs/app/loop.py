@@ -7,17 +7,18 @@ tasks, and of a store only its protocol.
 
 import asyncio
 import inspect
+import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future
 from typing import Any, cast
 
+from tinyjobs.app.election import told
+from tinyjobs.app.undisturbed import undisturbed
 from tinyjobs.backends.base import Backend, BaseBackend
 from tinyjobs.core.errors import AppClosedError
-
-#: How long a close waits for the calls under way before it cuts them.
-PATIENCE = 5.0
+from tinyjobs.core.sight import every_task
 
 _VERBS = frozenset(
     name
@@ -40,36 +41,39 @@ class LoopThread:
         self._is_closed = False
 
     def run[T](self, call: Call[T]) -> T:
-        """Run the call there and wait for its answer here. An interrupt of the wait cancels the call."""
-        future = self._submit(call)
-        try:
-            return future.result()
-        except CancelledError:
-            raise _cut() from None
-        finally:
-            future.cancel()
+        """Run the call there and wait for its answer here. An interrupt ends the wait, and the call goes on."""
+        return undisturbed(lambda: self._result_of(call))
 
     async def arun[T](self, call: Call[T]) -> T:
         """Run the call there and await its answer; cancelling the caller cancels the call."""
         future = self._submit(call)
         try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if future.cancelled() and not (task and task.cancelling()):
-                raise _cut() from None
-            raise
+            return await told(future)
+        except CancelledError:
+            raise _cut() from None
+        finally:
+            future.cancel()
+
+    def _result_of[T](self, call: Call[T]) -> T:
+        try:
+            return self._submit(call).result()
+        except CancelledError:
+            raise _cut() from None
 
     def close(self, last: Call[object]) -> None:
-        """Refuse new calls, wait a while for those under way, run `last` and end the thread. Blocks."""
+        """Refuse new calls, cut those under way, run `last` and end the thread. Blocks."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
             pending = set(self._pending)
-            loop = self._loop or self._start()
+            try:
+                loop = self._loop or self._start()
+            except AppClosedError:
+                _run_here(last)
+                return
         try:
-            for call in wait(pending, timeout=PATIENCE).not_done:
+            for call in pending:
                 call.cancel()
             asyncio.run_coroutine_threadsafe(last(), loop).result()
         finally:
@@ -91,8 +95,15 @@ class LoopThread:
         self._loop = loop = asyncio.new_event_loop()
         # The thread holds the loop alone, so that an app nobody uses any more can be collected and its loop stopped.
         self._thread = threading.Thread(target=_serve, args=(loop,), name="tinyjobs-loop", daemon=True)
-        self._thread.start()
-        weakref.finalize(self, _stop, loop)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._loop = self._thread = None
+            loop.close()
+            raise AppClosedError(
+                "Python starts no more threads, as when the program ends, and this store needs one; use it before."
+            ) from error
+        weakref.finalize(self, _stop, loop, os.getpid())
         return loop
 
 
@@ -154,7 +165,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
-        tasks = asyncio.all_tasks(loop)
+        tasks = every_task(loop)
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
@@ -163,6 +174,18 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def _stop(loop: asyncio.AbstractEventLoop) -> None:
-    if not loop.is_closed():
+def _run_here(last: Call[object]) -> None:
+    """Run it on a loop in this thread, where no thread can be had. A loop that runs here waits meanwhile."""
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(last())
+    finally:
+        loop.close()
+        asyncio._set_running_loop(outer)
+
+
+def _stop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+    if os.getpid() == process and not loop.is_closed():
         loop.call_soon_threadsafe(loop.stop)

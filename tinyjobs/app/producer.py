@@ -2,17 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from tinyjobs.app.access import StoreAccess
-from tinyjobs.core.clock import Clock
-from tinyjobs.core.codecs.registry import CodecRegistry
+from tinyjobs.app.results import JobHandle, Source
 from tinyjobs.core.errors import SerializationError, UnsupportedCapabilityError
 from tinyjobs.core.expiry import expiry_fields, refuse_hopeless
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions
 from tinyjobs.core.signature import CallCheck
+from tinyjobs.operations.telemetry import sending
 
 #: The arguments of one job of many: positional ones as a tuple or list, or keyword ones as a mapping.
 type Arguments = tuple[Any, ...] | list[Any] | Mapping[str, Any]
@@ -35,47 +34,79 @@ class Recipe:
     tx: object | None = None
 
 
+class RunsAtOnce(Protocol):
+    """What runs jobs as soon as they are kept: see `Eager`."""
+
+    def refuse_closing(self) -> None:
+        """Raise once the app is being closed."""
+        ...
+
+    def run(self, jobs: Sequence[JobHandle]) -> None:
+        """Run each that is new, from a thread."""
+        ...
+
+    async def arun(self, jobs: Sequence[JobHandle]) -> None:
+        """Run each that is new, from an event loop."""
+        ...
+
+
 class Producer:
     """Makes jobs and hands them to the store."""
 
-    def __init__(self, access: StoreAccess, codecs: CodecRegistry, clock: Clock, where: str) -> None:
-        self.codecs = codecs
-        self.clock = clock
-        self._access = access
+    def __init__(self, source: Source, where: str, eager: RunsAtOnce | None) -> None:
+        self.codecs = source.codecs
+        self.clock = source.clock
+        self._source = source
+        self._access = source.access
         self._where = where
+        self._eager = eager
         self._ids = IdSource()
 
     def renew_after_fork(self) -> None:
         """Begin anew with ids, in a forked child."""
         self._ids = IdSource()
 
-    def enqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
+    def enqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobHandle:
         """Keep one job, from a thread."""
-        job = self.make(recipe, args, kwargs)
-        return self._access.run(recipe.instead, lambda store: store.enqueue(job), recipe.tx)
+        with sending([self.make(recipe, args, kwargs)]) as (job,):
+            kept = self._source.handle(self._access.run(recipe.instead, lambda store: store.enqueue(job), recipe.tx))
+        if self._eager is not None:
+            self._eager.run([kept])
+        return kept
 
-    async def aenqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
+    async def aenqueue(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobHandle:
         """Keep one job, from an event loop."""
-        job = self.make(recipe, args, kwargs)
-        return await self._access.arun(lambda store: store.enqueue(job), recipe.tx)
+        with sending([self.make(recipe, args, kwargs)]) as (job,):
+            kept = self._source.handle(await self._access.arun(lambda store: store.enqueue(job), recipe.tx))
+        if self._eager is not None:
+            await self._eager.arun([kept])
+        return kept
 
-    def send(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Job:
+    def send(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> JobHandle:
         """Keep one job whose arguments were handed in as values, from a thread."""
         return self.enqueue(recipe, *_as_values(recipe, args, kwargs))
 
-    async def asend(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Job:
+    async def asend(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> JobHandle:
         """Keep one job whose arguments were handed in as values, from an event loop."""
         return await self.aenqueue(recipe, *_as_values(recipe, args, kwargs))
 
-    def enqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
+    def enqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[JobHandle]:
         """Keep all of them or none, from a thread."""
-        jobs = self._jobs(recipe, items)
-        return self._access.run(recipe.instead, lambda store: store.enqueue_many(jobs), recipe.tx)
+        with sending(self._jobs(recipe, items)) as jobs:
+            answer = self._access.run(recipe.instead, lambda store: store.enqueue_many(jobs), recipe.tx)
+        kept = self._source.handles(answer)
+        if self._eager is not None:
+            self._eager.run(kept)
+        return kept
 
-    async def aenqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[Job]:
+    async def aenqueue_many(self, recipe: Recipe, items: Iterable[Arguments]) -> list[JobHandle]:
         """Keep all of them or none, from an event loop."""
-        jobs = self._jobs(recipe, items)
-        return await self._access.arun(lambda store: store.enqueue_many(jobs), recipe.tx)
+        with sending(self._jobs(recipe, items)) as jobs:
+            answer = await self._access.arun(lambda store: store.enqueue_many(jobs), recipe.tx)
+        kept = self._source.handles(answer)
+        if self._eager is not None:
+            await self._eager.arun(kept)
+        return kept
 
     def make(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Job:
         """The job for one call, not yet kept."""
@@ -133,10 +164,18 @@ class Producer:
     def _refuse_beyond_the_store(self, job: Job, now: float, recipe: Recipe) -> None:
         """What the store cannot keep is an error now, not a job that runs otherwise than asked."""
         can, source = self._access.current.store.capabilities, recipe.source
+        if self._eager is not None:
+            self._eager.refuse_closing()
+            if recipe.tx is not None:
+                raise UnsupportedCapabilityError(
+                    f"{source}: tx= and eager mode do not go together: the job would run before your transaction could "
+                    f"commit. Leave tx= out, or make the app without eager=True and drain() it after the commit."
+                )
         if recipe.tx is not None and not can.transactional_enqueue:
             raise UnsupportedCapabilityError(
-                f"{source}: {self._where} cannot write jobs in a transaction of yours (tx=). Leave tx= out and enqueue "
-                f"after the commit, or keep the jobs in Postgres, in the same database as your own tables."
+                f"{source}: {self._where} cannot write jobs in a transaction of yours (tx=), since it is not the "
+                f"database of your own tables. Leave tx= out and enqueue after the commit, or keep the jobs with them, "
+                f"in Postgres or in a SQLite file."
             )
         if job.key is not None and not can.dedup:
             raise UnsupportedCapabilityError(f"{source}: this store keeps no keys, so key= cannot hold off duplicates.")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyjobs.app.access import StoreAccess, Verb
+from tinyjobs.app.results import JobHandle, Source
 from tinyjobs.app.timetable import AppTimetable
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
@@ -15,6 +16,7 @@ class Scheduling:
     """The part of an app that is about schedules."""
 
     _access: StoreAccess
+    _source: Source
     _codecs: CodecRegistry
     _timetable: AppTimetable
 
@@ -90,13 +92,13 @@ class Scheduling:
         """The same from an event loop."""
         return await self._access.arun(self._resume(name))
 
-    def run_schedule(self, name: str) -> Job:
+    def run_schedule(self, name: str) -> JobHandle:
         """Make a job of the schedule now; its own next time stays. Without overlap an active job is the answer."""
-        return self._access.run("await app.arun_schedule(…)", self._run(name))
+        return self._source.handle(self._access.run("await app.arun_schedule(…)", self._run(name)))
 
-    async def arun_schedule(self, name: str) -> Job:
+    async def arun_schedule(self, name: str) -> JobHandle:
         """The same from an event loop."""
-        return await self._access.arun(self._run(name))
+        return self._source.handle(await self._access.arun(self._run(name)))
 
     def _save(self, name: str, given: Mapping[str, Any]) -> Verb[ScheduleState]:
         return lambda store: schedules.save(store, self._timetable, name, given, f"app.save_schedule({name!r:.300})")

@@ -9,12 +9,13 @@ from typing import Any, Self
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.cron import zone_of
 from tinyjobs.core.errors import ConfigurationError, UnsupportedCapabilityError
+from tinyjobs.core.masking import Mask
 from tinyjobs.core.options import check_flag
 from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
 from tinyjobs.core.schedules import Schedule, parse_entries
 
 # Of the design, for later releases. Without this list they would be taken for options of the store.
-_NOT_BUILT = frozenset({"eager", "loops", "isolation_setup"})
+_NOT_BUILT = frozenset({"loops", "isolation_setup"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +24,14 @@ class AppSettings:
 
     clock: Clock = field(default_factory=SystemClock)
     random: Random = field(default_factory=Random)
+    eager: bool = False
     allow_pickle: bool = False
     refuse_pickle: bool = False
     max_result_bytes: int | None = None
     retention: Retention = DEFAULT_RETENTION
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     timezone: str = "UTC"
+    mask: Mask = field(default_factory=Mask)
     unknown_task_delay: float = 60.0
     unknown_task_max_delay: float = 3600.0
 
@@ -36,11 +39,13 @@ class AppSettings:
     def parse(cls, given: Mapping[str, Any]) -> Self:
         """Check every value; None stands for the default."""
         kept = {name: value for name, value in given.items() if value is not None}
-        for name in ("allow_pickle", "refuse_pickle"):
+        for name in ("eager", "allow_pickle", "refuse_pickle"):
             check_flag(kept.get(name, False), f"TinyJobs: {name}")
         for name in ("unknown_task_delay", "unknown_task_max_delay"):
             if name in kept:
                 kept[name] = _seconds(kept[name], name)
+        if "mask" in kept:
+            kept["mask"] = Mask.parse(kept["mask"], "TinyJobs: mask")
         if "retention" in kept:
             kept["retention"] = Retention.parse(kept["retention"], "TinyJobs: retention")
         size = kept.get("max_result_bytes", 0)

@@ -7,14 +7,14 @@ Options of the enqueue and arguments of the function never share a namespace: `w
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 
 from tinyjobs.app.producer import Arguments, Producer, Recipe
+from tinyjobs.app.results import JobHandle
 from tinyjobs.core.errors import ConfigurationError
-from tinyjobs.core.job import Job
 from tinyjobs.core.options import JobOptions, TaskOptions, check_task_name
 from tinyjobs.core.signature import CallCheck
 from tinyjobs.core.task import TaskSpec
@@ -49,8 +49,8 @@ class Overrides(TypedDict, total=False):
     held by one that has not ended yet is not kept: the enqueue gives back the holder, with `existing` set. A job that
     has not started by `expires`, seconds from the enqueue or an aware datetime, ends cancelled.
 
-    `tx`, a psycopg connection or a cursor of one, is what the job is written on: it is kept if the transaction open
-    there commits. That takes jobs in Postgres, in the same database.
+    `tx`, a psycopg or sqlite3 connection or a cursor of one, is what the job is written on: it is kept if the
+    transaction open there commits. That takes jobs in the same database, in Postgres or in a SQLite file.
     """
 
     delay: float | timedelta | None
@@ -64,7 +64,21 @@ class Overrides(TypedDict, total=False):
     tx: object
 
 
-class Sendable[**P]:
+if TYPE_CHECKING:
+
+    class TypedJob[R](JobHandle):
+        """A job that knows what its function returns: of a coroutine function, once awaited."""
+
+        @overload
+        def result[T](self: "TypedJob[Coroutine[Any, Any, T]]") -> T | None: ...
+        @overload
+        def result(self) -> R | None: ...
+        def result(self) -> Any:
+            """See `JobHandle.result`."""
+            ...
+
+
+class Sendable[**P, R]:
     """What a task and its `with_options` view have in common: the ways to bring jobs of it into the store."""
 
     _name: str
@@ -72,28 +86,28 @@ class Sendable[**P]:
     _recipe: Recipe
     _given: Mapping[str, Any]
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "TypedJob[R]":
         """Keep one job for a worker to run. Raises `TypeError` for arguments the function does not take, and
         `SerializationError` for ones that cannot be stored, with the path to the culprit.
         """
-        return self._producer.enqueue(self._counted(), args, kwargs)
+        return cast("TypedJob[R]", self._producer.enqueue(self._counted(), args, kwargs))
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "TypedJob[R]":
         """The same from an event loop."""
-        return await self._producer.aenqueue(self._counted(), args, kwargs)
+        return cast("TypedJob[R]", await self._producer.aenqueue(self._counted(), args, kwargs))
 
-    def enqueue_many(self, items: Iterable[Arguments]) -> list[Job]:
+    def enqueue_many(self, items: Iterable[Arguments]) -> "list[TypedJob[R]]":
         """Keep a job for each item, all or none, in one transaction: `[(1,), (2,), {"order_id": 3}]`.
 
         An item is a tuple or list of positional arguments, or a mapping of keyword ones. Answers in the same order.
         """
-        return self._producer.enqueue_many(self._counted(), items)
+        return cast("list[TypedJob[R]]", self._producer.enqueue_many(self._counted(), items))
 
-    async def aenqueue_many(self, items: Iterable[Arguments]) -> list[Job]:
+    async def aenqueue_many(self, items: Iterable[Arguments]) -> "list[TypedJob[R]]":
         """The same from an event loop."""
-        return await self._producer.aenqueue_many(self._counted(), items)
+        return cast("list[TypedJob[R]]", await self._producer.aenqueue_many(self._counted(), items))
 
-    def with_options(self, **options: Unpack[Overrides]) -> "Sendable[P]":
+    def with_options(self, **options: Unpack[Overrides]) -> "Sendable[P, R]":
         """A view of the task whose enqueues decide some options themselves. The task is left as it is.
 
         Options given before stay, and a new value wins over an old one.
@@ -110,7 +124,7 @@ class Sendable[**P]:
         return self._recipe
 
 
-class _View[**P](Sendable[P]):
+class _View[**P, R](Sendable[P, R]):
     def __init__(self, name: str, producer: Producer, recipe: Recipe, given: Mapping[str, Any]) -> None:
         self._name = name
         self._producer = producer
@@ -130,7 +144,7 @@ class _View[**P](Sendable[P]):
         return f"<task {self._name} with {options}>"
 
 
-class Task[**P, R](Sendable[P]):
+class Task[**P, R](Sendable[P, R]):
     """A registered function. Calling it runs the function here and now, as if it were not decorated.
 
     `name` is what stored jobs call it; `options` what holds for its jobs unless an enqueue overrides it.

@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from tinyjobs.backends.housekeeping import HousekeepingVerbs, KeepsEverything
 from tinyjobs.backends.schedules import KeepsNoSchedules, ScheduleVerbs, unsupported
+from tinyjobs.backends.watching import KeepsNoWatch, WatchingVerbs
 from tinyjobs.core.clock import Clock, SystemClock
 from tinyjobs.core.job import (
     Claimed,
@@ -33,14 +34,15 @@ from tinyjobs.core.transitions import ExecutionError, Outcome, failed, handed_ba
 class Capabilities:
     """What a store can do. A store names only what differs, so a capability added later leaves it as it was.
 
-    `transactional_enqueue`: it takes `tx=`, a transaction of the caller's to write jobs in. `max_payload_bytes`: of
-    the encoded arguments of a job, and of its result.
+    `transactional_enqueue`: it takes `tx=`, a transaction of the caller's to write jobs in; with `joins_cold` also
+    before it was set up. `max_payload_bytes`: of the encoded arguments of a job, and of its result.
     """
 
     priority: bool = True
     delayed: bool = True
     dedup: bool = False
     transactional_enqueue: bool = False
+    joins_cold: bool = False
     retention: bool = False
     schedules: bool = False
     max_payload_bytes: int | None = None
@@ -48,10 +50,14 @@ class Capabilities:
     result_ttl: bool = False
     limits: bool = False
     after: bool = False
+    delete: bool = False
+    workers_seen: bool = False
+    tallies: bool = False
+    search: bool = False
 
 
 @runtime_checkable
-class Backend(ScheduleVerbs, HousekeepingVerbs, Protocol):
+class Backend(ScheduleVerbs, HousekeepingVerbs, WatchingVerbs, Protocol):
     """A store of jobs, as everything above this floor sees it."""
 
     capabilities: Capabilities
@@ -149,6 +155,10 @@ class Backend(ScheduleVerbs, HousekeepingVerbs, Protocol):
         """
         ...
 
+    def claims_freely(self) -> bool:
+        """Whether a claim that finds nothing costs others no more than a look: a woken worker then claims at once."""
+        ...
+
     def nudge(self, queues: Collection[str] = ()) -> None:
         """Tell waiters in this process that jobs of `queues` (none named: of any) were added. From any thread."""
         ...
@@ -187,14 +197,21 @@ class Backend(ScheduleVerbs, HousekeepingVerbs, Protocol):
         status: JobStatus | None = None,
         queue: str | None = None,
         task: str | None = None,
+        text: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        scan: int | None = None,
     ) -> Page:
-        """A page of jobs, newest first, without their large columns. Pages are keyed, so depth costs nothing."""
+        """A page of jobs, newest first, without their large columns. Pages are keyed, so depth costs nothing.
+
+        `text` keeps the jobs in whose id, task or encoded arguments it occurs, letters of either case alike; a store
+        that does not declare `search` refuses it. At most `scan` jobs are looked at for a page: then it may hold fewer
+        than `limit` and yet have a cursor to go on from, so that a rare task costs no walk through everything.
+        """
         ...
 
 
-class BaseBackend(KeepsNoSchedules, KeepsEverything, ABC):
+class BaseBackend(KeepsNoSchedules, KeepsEverything, KeepsNoWatch, ABC):
     """What a store inherits: the abstract verbs are the ones it must write."""
 
     capabilities: Capabilities = Capabilities()
@@ -273,6 +290,10 @@ class BaseBackend(KeepsNoSchedules, KeepsEverything, ABC):
         """Not to be relied on by default."""
         return False
 
+    def claims_freely(self) -> bool:
+        """Not by default: a look comes first."""
+        return False
+
     def nudge(self, queues: Collection[str] = ()) -> None:
         """Nobody to wake by default."""
 
@@ -347,8 +368,10 @@ class BaseBackend(KeepsNoSchedules, KeepsEverything, ABC):
         status: JobStatus | None = None,
         queue: str | None = None,
         task: str | None = None,
+        text: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        scan: int | None = None,
     ) -> Page:
         """See `Backend.list`."""
 

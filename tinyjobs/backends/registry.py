@@ -14,21 +14,29 @@ from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.url import shown_url
 
 GROUP = "tinyjobs.backends"
+#: The schemes of the stores that need a driver.
+POSTGRES = ("postgresql", "postgres")
+REDIS = ("redis", "rediss", "unix", "valkey", "valkeys")
 _BUNDLED = {
     "sqlite": "tinyjobs.backends.sqlite.backend:SQLiteBackend.from_url",
     "memory": "tinyjobs.backends.sqlite.backend:SQLiteBackend.from_url",
-    "postgresql": "tinyjobs.backends.postgres.backend:PostgresBackend.from_url",
-    "postgres": "tinyjobs.backends.postgres.backend:PostgresBackend.from_url",
+    **dict.fromkeys(POSTGRES, "tinyjobs.backends.postgres.backend:PostgresBackend.from_url"),
+    **dict.fromkeys(REDIS, "tinyjobs.backends.redis.backend:RedisBackend.from_url"),
 }
 
 # What a store needs beside this package is an extra of it.
-_EXTRAS = {"postgresql": "postgres", "postgres": "postgres"}
+_EXTRAS = {**dict.fromkeys(POSTGRES, "postgres"), **dict.fromkeys(REDIS, "redis")}
 
 
 def open_backend(url: str, *, clock: Clock, **options: Any) -> Backend:
     """The store a URL names, not yet connected. Raises `ConfigurationError` for a scheme nobody registers."""
     scheme = scheme_of(url)
-    return _factory(scheme)(url, clock=clock, **options)
+    factory = _factory(scheme)
+    try:
+        return factory(url, clock=clock, **options)
+    except ModuleNotFoundError as error:  # of a driver that is imported where it is first needed
+        _tell_of_driver(scheme, error)
+        raise
 
 
 def scheme_of(url: object) -> str:
@@ -51,12 +59,8 @@ def _factory(scheme: str) -> BackendFactory:
         try:
             found: Any = importlib.import_module(module)
         except ImportError as error:
-            if scheme not in _EXTRAS or (error.name or "").split(".")[0] == "tinyjobs":
-                raise
-            raise ConfigurationError(
-                f"{scheme}:// needs a driver that cannot be imported here: {error}. Install it with "
-                f"pip install 'tinyjobs[{_EXTRAS[scheme]}]'."
-            ) from error
+            _tell_of_driver(scheme, error)
+            raise
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
         return cast(BackendFactory, found)
@@ -66,3 +70,11 @@ def _factory(scheme: str) -> BackendFactory:
         f"No store is registered for {scheme}://. Known here: {', '.join(known_schemes())}. A store of another "
         f"package registers itself under the entry point group {GROUP!r}; is that package installed?"
     )
+
+
+def _tell_of_driver(scheme: str, error: ImportError) -> None:
+    if scheme in _EXTRAS and (error.name or "").split(".")[0] != "tinyjobs":
+        raise ConfigurationError(
+            f"{scheme}:// needs a driver that cannot be imported here: {error}. Install it with "
+            f"pip install 'tinyjobs[{_EXTRAS[scheme]}]'."
+        ) from error

@@ -69,6 +69,10 @@ class Waiters:
     """Those in this process who wait for jobs, one for each asyncio task that does. Safe from any thread."""
 
     def __init__(self) -> None:
+        self.renew_in_child()
+
+    def renew_in_child(self) -> None:
+        """In a forked child nobody waits: the loops are the parent's, and so may be who holds the lock."""
         self._lock = threading.Lock()
         self._waiters: weakref.WeakKeyDictionary[asyncio.Task[object], Waiter] = weakref.WeakKeyDictionary()
 

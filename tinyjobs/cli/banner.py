@@ -10,8 +10,8 @@ from tinyjobs.runtime.standalone import StandaloneScheduler
 from tinyjobs.runtime.worker import Worker
 
 
-def print_banner(target: Target, worker: Worker, console: Console) -> None:
-    """Print it; at verbosity 2 with the names of the tasks."""
+def print_banner(target: Target, worker: Worker, console: Console, metrics: str | None = None) -> None:
+    """Print it; at verbosity 2 with the names of the tasks. `metrics`: where they are served."""
     settings = worker.settings
     names = sorted(target.catalogue.names())
     facts = {
@@ -24,6 +24,8 @@ def print_banner(target: Target, worker: Worker, console: Console) -> None:
         "also": f"takes back jobs of vanished workers, every {settings.reap_interval:g} s",
         "versions": ", ".join(target.versions()),
     }
+    if metrics is not None:
+        facts["metrics"] = metrics
     console.say(f"Worker {worker.worker_id}")
     _print(facts, {"tasks": names, "cron": sorted(target.timetable.declared())}, console)
     console.say("Ctrl-C or SIGTERM stops it once running jobs have ended.")

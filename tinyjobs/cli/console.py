@@ -1,7 +1,8 @@
 """What a command prints: lines, warnings, tables and JSON, on streams that may break at any moment.
 
-Output is never worth a job: a closed pipe or a character the terminal cannot show is survived in silence. Text that
-comes out of a store is shown with its control characters spelled out, so that it cannot steer a terminal.
+Output is never worth a job: a closed pipe or a character the terminal cannot show is survived in silence. That a line
+could not be written is remembered, for commands whose whole purpose is to tell it. Text that comes out of a store is
+shown with its control characters spelled out, so that it cannot steer a terminal.
 """
 
 import json
@@ -23,17 +24,40 @@ class Console:
     """Where a command writes. `verbosity` is 0 for errors and warnings alone, 1 as usual, 2 for more, 3 for most."""
 
     def __init__(
-        self, out: Write, err: Write, *, verbosity: int = 1, warning: Style = _as_it_is, heading: Style = _as_it_is
+        self,
+        out: Write,
+        err: Write,
+        *,
+        verbosity: int = 1,
+        warning: Style = _as_it_is,
+        heading: Style = _as_it_is,
+        streams: tuple[TextIO | None, TextIO | None] = (None, None),
     ) -> None:
         self._out = out
         self._err = err
+        #: What the two write to, where it is known.
+        self.streams = streams
         self._warning = warning
         self._heading = heading
         self.verbosity = verbosity
+        #: The first error that kept a line from being written. That nobody reads any more is none.
+        self.lost: OSError | None = None
+
+    def writing_to(self, out: Write | None, err: Write | None) -> "Console":
+        """The same, with other places to write to where they are given."""
+        return Console(
+            out or self._out,
+            err or self._err,
+            verbosity=self.verbosity,
+            warning=self._warning,
+            heading=self._heading,
+            streams=self.streams,
+        )
 
     def line(self, text: str = "") -> None:
         """A line of what was asked for."""
-        _write(self._out, text)
+        error = _write(self._out, text)
+        self.lost = self.lost or error
 
     def say(self, text: str) -> None:
         """A line that is good to know, and left out at verbosity 0."""
@@ -65,7 +89,8 @@ class Console:
 
 def process_console(verbosity: int) -> Console:
     """The console of a process of our own, on its standard streams."""
-    return Console(_line_on(sys.stdout), _line_on(sys.stderr), verbosity=verbosity)
+    streams = (sys.stdout, sys.stderr)
+    return Console(_line_on(sys.stdout), _line_on(sys.stderr), verbosity=verbosity, streams=streams)
 
 
 def plain(value: object) -> str:
@@ -142,15 +167,19 @@ def _line_on(stream: TextIO | None) -> Write:
     return write
 
 
-def _write(write: Write, text: str) -> None:
+def _write(write: Write, text: str) -> OSError | None:
+    """Write the line; what kept it from a reader who may still be there."""
     try:
         try:
             write(text)
         except UnicodeEncodeError:
             write(text.encode("ascii", "backslashreplace").decode())
-    except (OSError, ValueError, AttributeError):
+    except (ConnectionError, ValueError, AttributeError):
         # AttributeError: a process that was started with the stream closed has None in its place.
-        pass
+        return None
+    except OSError as error:
+        return error
+    return None
 
 
 def _spelled_out(character: str) -> str:

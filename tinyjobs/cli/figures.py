@@ -1,12 +1,14 @@
 """`queues` and `stats`: the store in figures."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tinyjobs.cli.console import Console, shown_seconds
 from tinyjobs.cli.target import Target
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import QueueStats, Stats
+from tinyjobs.core.watching import SILENT_AFTER, WorkerSeen
 
 type Options = Mapping[str, Any]
 
@@ -28,6 +30,8 @@ def show_queues(target: Target, options: Options, console: Console) -> None:
 def show_stats(target: Target, options: Options, console: Console) -> None:
     """Print the figures of the store."""
     stats = finish(target.store.stats())
+    keeps_workers = target.store.capabilities.workers_seen
+    workers = finish(target.store.workers()) if keeps_workers else []
     if options["as_json"]:
         console.json(
             {
@@ -37,6 +41,7 @@ def show_stats(target: Target, options: Options, console: Console) -> None:
                 "queued_by_task": dict(stats.queued_by_task),
                 "expired_leases": stats.expired_leases,
                 "next_due": stats.next_due,
+                "workers": [asdict(worker) for worker in workers] if keeps_workers else None,
             }
         )
         return
@@ -47,8 +52,13 @@ def show_stats(target: Target, options: Options, console: Console) -> None:
     if stats.queued_by_task:
         console.line()
         console.table(("TASK", "NOT YET RUNNING"), sorted(stats.queued_by_task.items()))
+    if workers:
+        console.line()
+        _worker_table(workers, stats.now, console)
     console.line()
     _print_state(stats, console)
+    if keeps_workers and not workers:
+        console.line("workers: none is there")
 
 
 def _print_state(stats: Stats, console: Console) -> None:
@@ -61,7 +71,8 @@ def _meaning(expired: int) -> str:
     return " (their workers died or hang; a running worker takes the jobs back)" if expired else ""
 
 
-def _queue(queue: QueueStats, now: float) -> dict[str, object]:
+def queue_row(queue: QueueStats, now: float) -> dict[str, Any]:
+    """A queue with what stands in it, for programs. `oldest_due` is in unix seconds, the wait since then in seconds."""
     oldest = queue.oldest_due
     return {
         "name": queue.name,
@@ -71,8 +82,14 @@ def _queue(queue: QueueStats, now: float) -> dict[str, object]:
         "delayed": queue.delayed,
         "waiting": queue.waiting,
         "oldest_due": oldest,
-        "oldest_due_seconds": None if oldest is None else round(max(now - oldest, 0.0), 3),
+        "oldest_due_seconds": None if oldest is None else max(now - oldest, 0.0),
     }
+
+
+def _queue(queue: QueueStats, now: float) -> dict[str, Any]:
+    row = queue_row(queue, now)
+    waited = row["oldest_due_seconds"]
+    return {**row, "oldest_due_seconds": None if waited is None else round(waited, 3)}
 
 
 def _queue_table(queues: Sequence[QueueStats], now: float, console: Console) -> None:
@@ -90,3 +107,25 @@ def _queue_table(queues: Sequence[QueueStats], now: float, console: Console) -> 
         for queue in queues
     ]
     console.table(head, rows)
+
+
+def _worker_table(workers: Sequence[WorkerSeen], now: float, console: Console) -> None:
+    head = ("WORKER", "QUEUES", "RUNNING", "STARTED", "SEEN", "STATE")
+    rows = [
+        (
+            worker.worker_id,
+            ",".join(worker.queues) or ("every" if worker.threads + worker.coroutines else "none, fires schedules"),
+            worker.running,
+            f"{shown_seconds(now - worker.started_at)} ago",
+            f"{shown_seconds(now - worker.seen_at)} ago",
+            _state(worker, now),
+        )
+        for worker in workers
+    ]
+    console.table(head, rows)
+
+
+def _state(worker: WorkerSeen, now: float) -> str:
+    if now - worker.seen_at > SILENT_AFTER:
+        return "silent"
+    return "stopping" if worker.is_stopping else "there"

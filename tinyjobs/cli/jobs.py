@@ -1,4 +1,4 @@
-"""`jobs list`, `jobs show`, `jobs retry` and `jobs cancel`."""
+"""`jobs list`, `jobs show`, `jobs retry`, `jobs cancel` and `jobs delete`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -19,6 +19,8 @@ type Options = Mapping[str, Any]
 _LEFT_OUT = ("payload", "result", "existing", "metadata")
 _WIDEST = 60
 _LONGEST = 4_000
+#: How many jobs a search looks at before it shows what it found.
+SEARCHED = 10_000
 
 
 def list_jobs(target: Target, options: Options, console: Console) -> None:
@@ -29,16 +31,24 @@ def list_jobs(target: Target, options: Options, console: Console) -> None:
             status=JobStatus(status) if status else None,
             queue=options["queue"],
             task=options["task"],
+            text=options["search"],
             limit=options["limit"],
             cursor=options["cursor"],
+            scan=SEARCHED if options["search"] else None,
         )
     )
     if options["as_json"]:
         console.json({"jobs": [_as_dict(job) for job in page.jobs], "cursor": page.cursor})
         return
-    if not page.jobs:
-        console.say("No jobs.")
-        return
+    if page.jobs:
+        _print_jobs(target, page.jobs, console)
+    else:
+        console.say("No jobs." if page.cursor is None else f"No job among the {SEARCHED:,} looked at.")
+    if page.cursor is not None:
+        console.say(f"There are more: --cursor {page.cursor}")
+
+
+def _print_jobs(target: Target, jobs: Sequence[Job], console: Console) -> None:
     now = target.store.clock.now()
     rows = [
         (
@@ -50,11 +60,9 @@ def list_jobs(target: Target, options: Options, console: Console) -> None:
             shown_time(job.created_at),
             _note(job, now),
         )
-        for job in page.jobs
+        for job in jobs
     ]
     console.table(("ID", "STATUS", "QUEUE", "TASK", "ATTEMPTS", "SENT", "NOTE"), rows)
-    if page.cursor is not None:
-        console.say(f"There are more: --cursor {page.cursor}")
 
 
 def show_job(target: Target, options: Options, console: Console) -> None:
@@ -82,6 +90,11 @@ def retry_jobs(target: Target, options: Options, console: Console) -> None:
 def cancel_jobs(target: Target, options: Options, console: Console) -> None:
     """End jobs that have not ended."""
     _change(target, options, console, lambda store, job_id: finish(store.cancel(job_id)), "cancelled", _not_cancelled)
+
+
+def delete_jobs(target: Target, options: Options, console: Console) -> None:
+    """Delete jobs that have ended."""
+    _change(target, options, console, lambda store, job_id: finish(store.delete(job_id)), "deleted", _not_deleted)
 
 
 def _change(
@@ -123,6 +136,12 @@ def _not_retried(job: Job) -> str:
 
 def _not_cancelled(job: Job) -> str:
     return f"Job {job.id} has ended already: {job.status}."
+
+
+def _not_deleted(job: Job) -> str:
+    if job.status.is_final:
+        return f"Job {job.id} was not deleted: a job that waits for it names it."
+    return f"Job {job.id} is {job.status}; only jobs that have ended can be deleted. Cancel it first."
 
 
 def _note(job: Job, now: float) -> str:

@@ -1,4 +1,4 @@
-"""The table of commands and their options, and how argparse is given it.
+"""The table of commands and their options.
 
 Both doors parse this table: the program `tinyjobs` and Django's `manage.py tinyjobs`. They differ in a few options of
 their own, such as the one that says whose jobs are meant. A value is checked while it is parsed, by the same code that
@@ -7,11 +7,11 @@ checks it in a call or a settings file.
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from tinyjobs.app.steering import LONGEST_PAGE, text_of_an_id
+from tinyjobs.cli.table import Command, Option
 from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.core.options import check_queue, check_task_name
 from tinyjobs.core.retention import FINAL_STATUSES, check_age
@@ -19,84 +19,10 @@ from tinyjobs.core.status import JobStatus
 from tinyjobs.runtime.settings import WorkerSettings
 
 _DEFAULTS = WorkerSettings()
+METRICS_HOST = "127.0.0.1"
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 type Convert = Callable[[str], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One flag or argument; `details` are what argparse is told about it beside its names and its help."""
-
-    names: tuple[str, ...]
-    help: str
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-    def add(self, parser: argparse.ArgumentParser, **changes: Any) -> None:
-        """Have a parser take it."""
-        parser.add_argument(*self.names, help=self.help.replace("%", "%%"), **{**self.details, **changes})
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command; `name` is its whole path, such as `jobs list`. With options of its own it does something itself."""
-
-    name: str
-    help: str
-    options: tuple[Option, ...] = ()
-    examples: tuple[str, ...] = ()
-    children: tuple["Command", ...] = ()
-
-
-def add_commands(
-    parser: argparse.ArgumentParser,
-    commands: Sequence[Command],
-    program: str,
-    shared: Iterable[Option] = (),
-    *,
-    example_suffix: str = "",
-    dest: str = "command",
-    required: bool = True,
-) -> None:
-    """Add the commands to a parser. Each takes the `shared` options too; `program` begins the examples."""
-    shared = tuple(shared)
-    places = parser.add_subparsers(dest=dest, required=required, metavar=dest.upper(), title=f"{dest}s")
-    for command in commands:
-        place = places.add_parser(
-            command.name.split()[-1],
-            help=command.help,
-            description=command.help,
-            epilog=_examples(command, program, example_suffix),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        acts = not command.children or bool(command.options)
-        if command.children:
-            add_commands(
-                place,
-                command.children,
-                program,
-                shared,
-                example_suffix=example_suffix,
-                dest="action",
-                required=not acts,
-            )
-        if acts:
-            _add_options(place, command, shared)
-
-
-def _add_options(place: argparse.ArgumentParser, command: Command, shared: Iterable[Option]) -> None:
-    for option in command.options:
-        option.add(place)
-    place.set_defaults(chosen=command.name)
-    for option in shared:
-        # Of a command with others below it, what is required may stand behind those; whoever parses looks after it.
-        changes = {"required": False} if command.children and "required" in option.details else {}
-        option.add(place, **changes)
-
-
-def _examples(command: Command, program: str, suffix: str) -> str | None:
-    examples = command.examples or tuple(line for child in command.children for line in child.examples)
-    return "examples:\n" + "\n".join(f"  {program} {line}{suffix}" for line in examples) if examples else None
 
 
 def queue_names(text: str) -> tuple[str, ...]:
@@ -147,6 +73,12 @@ def age_in_seconds(text: str) -> float:
     return float(_checked(lambda: check_age(float(found[1]) * _UNITS[found[2] or "s"], "age"), "age"))
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 <= int(text) <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, a whole number from 0 to 65535")
+    return int(text)
+
+
 def _queue(text: str) -> Any:
     return _checked(lambda: check_queue(text, "queue"), "queue")
 
@@ -165,6 +97,11 @@ IMPORT = Option(
     ("--import",),
     "import these modules as well, so that their tasks are known; * stands for any name (may be given several times)",
     {"dest": "imports", "action": "append", "metavar": "MODULE", "default": None},
+)
+LOG_FORMAT = Option(
+    ("--log-format",),
+    "how the log is written: text for people (default), json for programs, one object per line",
+    {"choices": ("text", "json"), "default": None},
 )
 JSON = Option(("--json",), "print JSON, for programs", {"action": "store_true", "dest": "as_json"})
 _IDS = Option(("ids",), "the job's id, as a listing shows it", {"type": text_of_an_id, "metavar": "ID", "nargs": "+"})
@@ -205,13 +142,23 @@ WORKER = Command(
             {"action": "store_true"},
         ),
         _RELOAD,
+        Option(
+            ("--metrics-port",),
+            "serve metrics for Prometheus there, at /metrics; 0 is any free port",
+            {"type": _port, "metavar": "PORT", "default": None},
+        ),
+        Option(
+            ("--metrics-host",),
+            f"the address for it (default: {METRICS_HOST}, for this machine alone)",
+            {"metavar": "HOST", "default": METRICS_HOST},
+        ),
     ),
     ("worker", "worker --queues mail,receipts --concurrency 4", "worker --until-empty"),
 )
 
 JOBS = Command(
     "jobs",
-    "Look at jobs, run failed ones again, cancel others.",
+    "Look at jobs, run failed ones again, cancel or delete others.",
     children=(
         Command(
             "jobs list",
@@ -224,6 +171,11 @@ JOBS = Command(
                 ),
                 Option(("--queue",), "only jobs of this queue", {"type": _queue, "metavar": "NAME"}),
                 Option(("--task",), "only jobs of this task", {"type": _task, "metavar": "NAME"}),
+                Option(
+                    ("--search",),
+                    "only jobs with this text in their id, task or arguments, among 10,000 at a time",
+                    {"type": text_of_an_id, "metavar": "TEXT", "default": None},
+                ),
                 Option(
                     ("--limit",),
                     f"how many, 1 to {LONGEST_PAGE} (default: 50)",
@@ -251,6 +203,12 @@ JOBS = Command(
             "End jobs that have not ended. What a running one does is not interrupted, but no longer counts.",
             (_IDS, JSON),
             ("jobs cancel 0199c7e2-8d1f-7a34-9c55-0d9f2a6b7e01",),
+        ),
+        Command(
+            "jobs delete",
+            "Delete jobs that have ended, with their history, before the retention does.",
+            (_IDS, JSON),
+            ("jobs delete 0199c7e2-8d1f-7a34-9c55-0d9f2a6b7e01",),
         ),
     ),
 )
@@ -315,9 +273,109 @@ QUEUES = Command(
 )
 STATS = Command(
     "stats",
-    "Show the store in figures: jobs by status, queue and task, and expired leases.",
+    "Show the store in figures: jobs by status, queue and task, workers, and expired leases.",
     (JSON,),
     ("stats", "stats --json"),
 )
 
-COMMANDS = (WORKER, SCHEDULER, JOBS, SCHEDULES, PURGE, QUEUES, STATS)
+CHECK = Command(
+    "check",
+    "Check that all is well, and exit with 1 if it is not: jobs, schedules, workers, and how the store is set up.",
+    (
+        Option(
+            ("--max-wait",),
+            "fail when a due job of any queue has waited longer, as in 90 (seconds), 5min or 1h (default: no limit)",
+            {"type": age_in_seconds, "metavar": "TIME", "default": None},
+        ),
+        Option(
+            ("--store-warnings",),
+            "only warn of how the store is set up, as while developing",
+            {"action": "store_true"},
+        ),
+        IMPORT,
+        JSON,
+    ),
+    ("check", "check --max-wait 5min", "check --store-warnings --json"),
+)
+
+
+def _number(convert: type[int] | type[float]) -> Convert:
+    """A number, whose bounds are looked at where it is used."""
+
+    def parse(text: str) -> Any:
+        try:
+            return convert(text.removesuffix("s") if convert is float else text)
+        except ValueError:
+            kind = "whole number" if convert is int else "number, of seconds where it is a time"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {kind}") from None
+
+    return parse
+
+
+def _of_a_run(flag: str, what: str, default: str, convert: type[int] | type[float] = float) -> Option:
+    metavar = "N" if flag in ("--rate", "--workers") else "SECONDS"
+    return Option((flag,), f"{what} (default: {default})", {"type": _number(convert), "metavar": metavar})
+
+
+VERIFY = Command(
+    "verify",
+    "Prove on a store of your own that killed workers lose no jobs. The store must hold none, and has no default.",
+    (
+        Option(
+            ("store",),
+            "the store, named in full, as in redis://localhost:6379/9",
+            {"metavar": "URL", "nargs": "?", "default": None},
+        ),
+        _of_a_run("--duration", "for how long jobs are sent", "30"),
+        _of_a_run("--rate", "jobs a second", "50"),
+        _of_a_run("--workers", "how many run at a time", "3", int),
+        _of_a_run("--kill-every", "the time from one stop of a worker to the next", "5"),
+        _of_a_run("--settle", "how long the last jobs may take", "60, or twice the lease if that is more"),
+        _of_a_run("--lease", "the lease of the workers", "5"),
+        Option(("--keep",), "leave the jobs of the run in the store", {"action": "store_true"}),
+        Option(
+            ("--faults",),
+            "in place of a URL: start a store, and stop, cut off, stall, slow down, lock or fill that as well",
+            {"choices": ["sqlite", "postgres", "redis"], "default": None},
+        ),
+        Option(
+            ("--only",),
+            "with --faults: only these, as in crash,stall, and no run without faults before them",
+            {"type": lambda text: text.split(","), "metavar": "NAMES", "default": None},
+        ),
+        JSON,
+    ),
+    (
+        "verify sqlite:///scratch.db",
+        "verify redis://localhost:6379/9 --duration 60 --kill-every 3",
+        "verify --faults postgres",
+    ),
+    names_its_store=True,
+)
+
+DASHBOARD = Command(
+    "dashboard",
+    "Serve the dashboard by itself, without a login, until told to stop. In a project it is in the admin as well.",
+    (
+        Option(
+            ("--host",),
+            "the address to listen on (default: 127.0.0.1, which only this machine reaches)",
+            {"metavar": "HOST", "default": "127.0.0.1"},
+        ),
+        Option(
+            ("--port",),
+            "the port; 0 takes any that is free (default: 8070)",
+            {"type": _port, "metavar": "PORT", "default": 8070},
+        ),
+        Option(
+            ("--allowed-host",),
+            "a name by which a proxy or a browser may ask for it, beside those of the loopback (may be given several "
+            "times)",
+            {"action": "append", "dest": "hosts", "metavar": "NAME", "default": None},
+        ),
+        IMPORT,
+    ),
+    ("dashboard", "dashboard --port 8080", "dashboard --host 0.0.0.0 --allowed-host jobs.example.com"),
+)
+
+COMMANDS = (WORKER, SCHEDULER, JOBS, SCHEDULES, PURGE, QUEUES, STATS, CHECK, VERIFY, DASHBOARD)

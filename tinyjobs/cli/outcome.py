@@ -1,7 +1,8 @@
 """How a command ends: the exit statuses, and the exception that carries one with what there is to say.
 
-0: done. 1: not done, for instance because there is no such job. 2: the command line or the configuration is wrong.
-130: a second signal ended a worker. 3 is between a worker and the process that starts it again on changes.
+0: done. 1: not done, for instance because there is no such job, or the answer could not be written. 2: the command line
+or the configuration is wrong. 130: a second signal ended a worker. 3 is between a worker and the process that starts it
+again on changes.
 """
 
 from tinyjobs.core.errors import TinyJobsError

@@ -51,7 +51,8 @@ class _Parent:
         self._console = console
         self._command = command
         self._watch = SourceWatch()
-        self._stopped = threading.Event()
+        # No Event: a signal may strike the wait for it, and its handler would wait for a lock that this thread holds.
+        self._request = StopRequest()
         self._presses = 0
         self._passed_on = 0
         self._child: subprocess.Popen[bytes] | None = None
@@ -72,7 +73,7 @@ class _Parent:
         """Until a child ends for good, or a stop was asked for and the child has ended."""
         while True:
             status = self._run_child()
-            if self._stopped.is_set() or status == DONE:
+            if self._request.is_asked or status == DONE:
                 return
             if status != RELOAD:
                 # It did not come so far as to watch the files itself.
@@ -80,7 +81,7 @@ class _Parent:
                     f"The worker ended with status {status}. It starts again when a source file changes."
                 )
                 while self._watch.changed() is None:
-                    if self._stopped.wait(_SECONDS_BETWEEN_LOOKS):
+                    if self._request.wait(_SECONDS_BETWEEN_LOOKS):
                         return
             self._watch = SourceWatch()
 
@@ -93,7 +94,7 @@ class _Parent:
                 pass_fds=(theirs,),
                 preexec_fn=_ignore_signals,  # noqa: PLW1509 - the parent has no other threads
             )
-            if self._stopped.is_set():  # by a signal that came before there was a child to tell
+            if self._request.is_asked:  # by a signal that came before there was a child to tell
                 self._tell()
             status = self._child.wait()
         finally:
@@ -104,7 +105,7 @@ class _Parent:
 
     def _press(self, number: int, frame: object) -> None:
         self._presses += 1
-        self._stopped.set()
+        self._request.stop()
         if self._child is not None:
             self._tell()
             if self._presses > 2:

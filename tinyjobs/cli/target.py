@@ -20,6 +20,10 @@ from tinyjobs.core.job import Job
 from tinyjobs.core.retention import Retention
 from tinyjobs.core.schedules import Timetable
 from tinyjobs.core.task import Catalogue
+from tinyjobs.core.watching import Finding
+from tinyjobs.operations.check import BUDGET, too_slow
+from tinyjobs.operations.metrics import Metrics
+from tinyjobs.operations.timely import timely
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.standalone import StandaloneScheduler
 from tinyjobs.runtime.worker import Worker
@@ -56,6 +60,11 @@ class Target(Protocol):
         ...
 
     @property
+    def metrics(self) -> Metrics:
+        """What this process counts of the target's jobs."""
+        ...
+
+    @property
     def store(self) -> Backend:
         """The store for calls in this thread; its coroutines never suspend."""
         ...
@@ -66,6 +75,10 @@ class Target(Protocol):
 
     def check_layout(self) -> None:
         """Raise `SchemaMissingError` while the tables are not there and somebody else has to make them."""
+        ...
+
+    def check(self, *, max_wait: float | None, store_warnings: bool) -> list[Finding]:
+        """The health check, within its time; see `operations.check`."""
         ...
 
     def declared_queues(self) -> Collection[str]:
@@ -110,6 +123,12 @@ class AppTarget:
         self.name = name
         self.where = app.where
         self._app = app
+        self._is_stuck = False
+
+    @property
+    def app(self) -> TinyJobs:
+        """The app itself."""
+        return self._app
 
     @property
     def catalogue(self) -> Catalogue:
@@ -132,6 +151,11 @@ class AppTarget:
         return self._app.engine.retention
 
     @property
+    def metrics(self) -> Metrics:
+        """See `Target.metrics`."""
+        return self._app.metrics
+
+    @property
     def store(self) -> Backend:
         """See `Target.store`."""
         return self._app.engine.store.inline()
@@ -146,6 +170,14 @@ class AppTarget:
     def check_layout(self) -> None:
         """Make the tables, or check them."""
         self._app.setup()
+
+    def check(self, *, max_wait: float | None, store_warnings: bool) -> list[Finding]:
+        """See `Target.check`. An app whose store does not answer in time is left as it is, with the call under way."""
+        try:
+            return timely(self, lambda: self._app.check(max_wait=max_wait, store_warnings=store_warnings), BUDGET)
+        except TimeoutError:
+            self._is_stuck = True
+            return [too_slow()]
 
     def declared_queues(self) -> Collection[str]:
         """See `Target.declared_queues`."""
@@ -176,7 +208,8 @@ class AppTarget:
 
     def close(self) -> None:
         """See `Target.close`."""
-        self._app.close()
+        if not self._is_stuck:
+            self._app.close()
 
 
 def own_versions() -> list[str]:

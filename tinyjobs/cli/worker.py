@@ -5,12 +5,14 @@ more than the jobs: output that cannot be written is dropped.
 """
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tinyjobs.cli.banner import print_banner
 from tinyjobs.cli.console import Console, plain_lines
 from tinyjobs.cli.imports import Failures, told
+from tinyjobs.cli.options import METRICS_HOST
 from tinyjobs.cli.outcome import FORCED, CommandFailed
 from tinyjobs.cli.schedules import nobody_fires
 from tinyjobs.cli.stopping import StopRequest
@@ -50,10 +52,11 @@ def work(open_target: Callable[[], Target], options: Options, console: Console, 
             return
         warn_of_surprises(target, settings, console)
         worker = target.worker(settings)
-        print_banner(target, worker, console)
-        stop.attach(worker)
-        worker.owns_loop = True
-        report = run_to_end(_run(worker, target))
+        with served_metrics(target, worker, options) as metrics:
+            print_banner(target, worker, console, metrics)
+            stop.attach(worker)
+            worker.owns_loop = True
+            report = run_to_end(_run(worker, target))
     finally:
         target.close()
     console.say(last_line(report, settings))
@@ -61,6 +64,21 @@ def work(open_target: Callable[[], Target], options: Options, console: Console, 
         raise CommandFailed(
             "A second signal ended the worker: coroutines were cut and their jobs went back to the queue.", FORCED
         )
+
+
+@contextmanager
+def served_metrics(target: Target, worker: Worker, options: Options) -> Generator[str | None]:
+    """Serve the worker's metrics while the block runs, if that was asked for; where they are."""
+    port = options.get("metrics_port")
+    if port is None:
+        yield None
+        return
+    # Only now: who does not serve metrics has no use for a web server.
+    from tinyjobs.operations.exporter import Exporter
+
+    host = options.get("metrics_host") or METRICS_HOST
+    with Exporter(target.metrics, lambda: finish(worker.engine.store.inline().stats()), host, port) as exporter:
+        yield exporter.url
 
 
 def worker_settings(options: Options, target: Target) -> WorkerSettings:

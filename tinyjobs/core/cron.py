@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.sentences import said_by, say
 
 #: Unix seconds that never come: the next firing of a paused schedule, or of one that has none left.
 NEVER: Final = float(2**62)
@@ -64,15 +65,23 @@ class _Field(NamedTuple):
     @property
     def allowed(self) -> str:
         words = list(self.words)
-        return f"{self.low} to {self.high}" + (f" or {words[0]} to {words[-1]}" if words else "")
+        if not words:
+            return say("%(low)s to %(high)s", low=self.low, high=self.high)
+        return say(
+            "%(low)s to %(high)s or %(first)s to %(last)s",
+            low=self.low,
+            high=self.high,
+            first=words[0],
+            last=words[-1],
+        )
 
 
 _FIELDS = (
-    _Field("minute", 0, 59, {}),
-    _Field("hour", 0, 23, {}),
-    _Field("day of the month", 1, 31, {}),
-    _Field("month", 1, 12, {name: number for number, name in enumerate(MONTH_NAMES, 1)}),
-    _Field("weekday", 0, 7, {name: number for number, name in enumerate(WEEKDAY_NAMES)}),
+    _Field(say("minute"), 0, 59, {}),
+    _Field(say("hour"), 0, 23, {}),
+    _Field(say("day of the month"), 1, 31, {}),
+    _Field(say("month"), 1, 12, {name: number for number, name in enumerate(MONTH_NAMES, 1)}),
+    _Field(say("weekday"), 0, 7, {name: number for number, name in enumerate(WEEKDAY_NAMES)}),
 )
 
 
@@ -115,8 +124,12 @@ class Cron:
         )
         if not cron.either_day and all(days[0] > _month_length(2000, month) for month in months):
             raise ConfigurationError(
-                f"cron {written!r:.100} never fires: day of the month {parts[2]!r:.40} does not exist "
-                f"in month {parts[3]!r:.40}."
+                say(
+                    "cron %(cron)s never fires: day of the month %(day)s does not exist in month %(month)s.",
+                    cron=f"{written!r:.100}",
+                    day=f"{parts[2]!r:.40}",
+                    month=f"{parts[3]!r:.40}",
+                )
             )
         return cron
 
@@ -231,7 +244,9 @@ def _zone(name: str) -> tzinfo:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):
             pass  # what the database has to say of it ends below, with a better guess
-    raise ConfigurationError(f"timezone {name!r:.100} is not known. {_remedy(name)}")
+    raise ConfigurationError(
+        say("timezone %(name)s is not known. %(remedy)s", name=f"{name!r:.100}", remedy=_remedy(name))
+    )
 
 
 def _remedy(name: str) -> str:
@@ -239,7 +254,7 @@ def _remedy(name: str) -> str:
 
     known = {zone.lower(): zone for zone in available_timezones() if _ZONE_NAME.fullmatch(zone)}
     if not known:
-        return "This machine has no database of time zones: install the package tzdata, or use 'UTC'."
+        return say("This machine has no database of time zones: install the package tzdata, or use 'UTC'.")
     known_by_city = {zone.rpartition("/")[2]: zone for zone in sorted(known)}
     wanted = name.strip().lower().replace(" ", "_")[:100]
     guesses = [wanted]
@@ -247,20 +262,34 @@ def _remedy(name: str) -> str:
         guesses += get_close_matches(wanted, known, 1, 0.7) + get_close_matches(wanted, known_by_city, 1, 0.7)
     for guess in guesses:
         if zone := known.get(guess) or known.get(known_by_city.get(guess, "")):
-            return f"Did you mean {zone!r}?"
-    return "Give a name of the IANA database, such as 'Europe/Berlin' or 'UTC'."
+            return say("Did you mean %(name)s?", name=repr(zone))
+    return say("Give a name of the IANA database, such as 'Europe/Berlin' or 'UTC'.")
 
 
 def _parts(written: str) -> list[str]:
     if written.startswith("@"):
         if (expression := MACROS.get(written.lower())) is None:
-            raise ConfigurationError(f"cron {written!r:.100} is no macro. There are {', '.join(MACROS)}.")
+            text = f"{written!r:.100}"
+            raise ConfigurationError(
+                say("cron %(cron)s is no macro. There are %(macros)s.", cron=text, macros=", ".join(MACROS))
+            )
         return expression.split()
     parts = written.split()
     if len(parts) != len(_FIELDS):
+        text = f"{written!r:.100}"
+        if len(parts) == 1:
+            raise ConfigurationError(
+                say(
+                    "cron %(cron)s has 1 field instead of five: minute, hour, day of the month, month, weekday.",
+                    cron=text,
+                )
+            )
         raise ConfigurationError(
-            f"cron {written!r:.100} has {len(parts)} field{'' if len(parts) == 1 else 's'} instead of five: "
-            f"minute, hour, day of the month, month, weekday."
+            say(
+                "cron %(cron)s has %(count)s fields instead of five: minute, hour, day of the month, month, weekday.",
+                cron=text,
+                count=len(parts),
+            )
         )
     return parts
 
@@ -272,7 +301,15 @@ def _values(part: str, kind: _Field, written: str) -> tuple[int, ...]:
         try:
             values.update(_range(item, kind))
         except ValueError as error:
-            raise ConfigurationError(f"cron {written!r:.100}: {kind.name} {item!r:.40} {error}") from None
+            raise ConfigurationError(
+                say(
+                    "cron %(cron)s: %(field)s %(item)s %(fault)s",
+                    cron=f"{written!r:.100}",
+                    field=kind.name,
+                    item=f"{item!r:.40}",
+                    fault=said_by(error),
+                )
+            ) from None
     return tuple(sorted(values))
 
 
@@ -280,18 +317,33 @@ def _range(item: str, kind: _Field) -> range:
     span, slash, step = item.partition("/")
     first, dash, last = span.partition("-")
     if slash and not _is_number(step, 1, kind.high):
-        raise ValueError(f"has a step that is none: a step is a number from 1 to {kind.high}.")
+        raise ValueError(say("has a step that is none: a step is a number from 1 to %(most)s.", most=kind.high))
     every = int(step) if slash else 1
     if span == "*":
         return range(kind.low, kind.high + 1, every)
     low = _number(first, kind)
     high = _number(last, kind) if dash else low
     if slash and not dash:
-        raise ValueError(f"is a step without a range: write '{low}-{kind.high}/{every}', or '{low}' if that is meant.")
+        raise ValueError(
+            say(
+                "is a step without a range: write '%(low)s-%(high)s/%(step)s', or '%(low)s' if that is meant.",
+                low=low,
+                high=kind.high,
+                step=every,
+            )
+        )
     if high < low and last.lower() == "sun":
         high = 7
     if high < low:
-        raise ValueError(f"runs backwards: write it as two ranges, '{low}-{kind.high},{kind.low}-{high}'.")
+        raise ValueError(
+            say(
+                "runs backwards: write it as two ranges, '%(low)s-%(most)s,%(least)s-%(high)s'.",
+                low=low,
+                most=kind.high,
+                least=kind.low,
+                high=high,
+            )
+        )
     return range(low, high + 1, every)
 
 
@@ -299,7 +351,9 @@ def _number(text: str, kind: _Field) -> int:
     if text.lower() in kind.words:
         return kind.words[text.lower()]
     if not _is_number(text, kind.low, kind.high):
-        raise ValueError(f"cannot be: it takes {kind.allowed}, lists, ranges, and steps such as '*/2'.")
+        raise ValueError(
+            say("cannot be: it takes %(allowed)s, lists, ranges, and steps such as '*/2'.", allowed=kind.allowed)
+        )
     return int(text)
 
 

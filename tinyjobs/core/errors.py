@@ -53,7 +53,7 @@ class SynchronousCallInsideEventLoopError(TinyJobsError, RuntimeError):
 
 
 class AppClosedError(TinyJobsError, RuntimeError):
-    """The app was closed; `start()` or `ready()` opens it again."""
+    """The app was closed; `start()` or `ready()` opens it again. Or the program is ending, and a thread was needed."""
 
 
 class JobCancelled(TinyJobsError):
@@ -75,6 +75,10 @@ class JobTimeout(TinyJobsError, TimeoutError):
     def after(cls, seconds: float) -> Self:
         """The error of an attempt whose timeout was that long."""
         return cls(f"ran longer than its timeout of {seconds:g} s")
+
+
+class WaitTimeout(TinyJobsError, TimeoutError):
+    """`job.wait(timeout=…)` or `job.awaited(timeout=…)`: the job has not ended by then. It goes on."""
 
 
 class StoreError(TinyJobsError):

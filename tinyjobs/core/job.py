@@ -206,3 +206,20 @@ class ScheduleMove:
     next_run_at: float
     jobs: Sequence[Job] = ()
     error: str | None = None
+
+
+def running_execution(job: Job) -> Execution:
+    """The attempt under way, as the job itself tells it."""
+    return Execution(
+        job_id=job.id,
+        attempt=job.attempts,
+        claim=job.claims,
+        status=ExecutionStatus.RUNNING,
+        worker_id=job.worker_id or "",
+        started_at=job.started_at or 0.0,
+    )
+
+
+def queue_order(job: Job) -> tuple[int, float, str]:
+    """The order of a claim's answer: priority, then age."""
+    return -job.priority, job.run_at, job.id

@@ -145,7 +145,7 @@ def check_priority(value: object, source: str) -> int:
         raise ConfigurationError(f"{source}: {shown(value)} is not a whole number; larger numbers run first.")
     if not PRIORITY_RANGE[0] <= value <= PRIORITY_RANGE[1]:
         raise ConfigurationError(f"{source}: {shown(value)} is outside {PRIORITY_RANGE[0]} to {PRIORITY_RANGE[1]}.")
-    return value
+    return int(value)
 
 
 def check_run_at(value: object, source: str) -> float:
@@ -182,7 +182,7 @@ def _name(value: object, source: str) -> str:
         raise ConfigurationError(f"{source}: a name of {len(value)} characters; {NAME_LIMIT} are allowed.")
     if not value.isprintable():
         raise ConfigurationError(f"{source}: {value!r} holds characters that cannot be printed.")
-    return str(value)
+    return _plain(value)
 
 
 def _key(value: object, source: str) -> str:
@@ -190,7 +190,12 @@ def _key(value: object, source: str) -> str:
         raise ConfigurationError(f"{source}: {value!r:.100} is no key; give a text of 1 to {KEY_LIMIT} characters.")
     if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise ConfigurationError(f"{source}: a key cannot hold NUL characters or lone surrogates.")
-    return str(value)
+    return _plain(value)
+
+
+def _plain(value: str) -> str:
+    """The text itself of a text of any class: `str()` of an enum's member may be the member's name."""
+    return str.__str__(value)
 
 
 def _instant(value: float, source: str) -> float:
@@ -210,7 +215,7 @@ def _delay(value: object, source: str) -> float:
 def _whole(value: object, source: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_ATTEMPTS:
         raise ConfigurationError(f"{source}: {shown(value)} is not a whole number from 1 to {MAX_ATTEMPTS}.")
-    return value
+    return int(value)
 
 
 def _seconds(value: object, source: str) -> float:
@@ -245,9 +250,9 @@ def _expiry(value: object, source: str) -> Expiry:
 
 
 def _codec(value: object, source: str) -> str:
-    if value not in ("json", "pickle"):
+    if not isinstance(value, str) or value not in ("json", "pickle"):
         raise ConfigurationError(f"{source}: {value!r} is no codec; there are 'json' and 'pickle'.")
-    return str(value)
+    return _plain(value)
 
 
 def _backoff(value: object, source: str) -> Backoff:

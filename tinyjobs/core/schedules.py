@@ -16,13 +16,14 @@ from tinyjobs.core.errors import ConfigurationError, SerializationError, refuse_
 from tinyjobs.core.firing import Misfire
 from tinyjobs.core.job import Job, ScheduleState
 from tinyjobs.core.options import check_flag, check_priority, check_queue, check_task_name
+from tinyjobs.core.sentences import behind, say
 
 #: What a task's decorator takes about its schedule; an entry of `schedules` takes these and those of `_CALL`.
 RULE_OPTIONS = ("cron", "timezone", "misfire", "overlap")
 _CALL = ("task", "args", "kwargs", "queue", "priority")
 ENTRY_OPTIONS = frozenset({*RULE_OPTIONS, *_CALL})
 
-_NO_ZONE = (
+_NO_ZONE = say(
     "it names no timezone, and there is none for schedules that name none: TIME_ZONE in the settings is None. Set "
     "TIME_ZONE, or the option timezone, to a name such as 'Europe/Berlin' or 'UTC'."
 )
@@ -65,11 +66,14 @@ class Rule:
             misfire = Misfire.parse(kept.get("misfire", Misfire.SKIP))
             cron = parsed(kept["cron"])
         except ConfigurationError as error:
-            raise ConfigurationError(f"{source}: {error}") from None
+            raise ConfigurationError(behind(source, error)) from None
         if misfire is Misfire.RUN_ALL and not overlap:
             raise ConfigurationError(
-                f"{source}: misfire 'run_all' needs overlap=True. Without it the jobs for missed firings would be "
-                f"held off by the first of them."
+                say(
+                    "%(source)s: misfire 'run_all' needs overlap=True. Without it the jobs for missed firings would be "
+                    "held off by the first of them.",
+                    source=source,
+                )
             )
         return cls(cron=cron, timezone=timezone, misfire=misfire, overlap=overlap)
 

@@ -11,6 +11,9 @@ def shown_url(url: str) -> str:
     scheme, mark, rest = url.rpartition("://") if url.count("://") == 1 else ("", "", url)
     address, question, query = rest.partition("?")
     if "@" in query:
+        if any(_SECRET.search(unquote(part.partition("=")[0])) for part in query.split("&")):
+            # Either may hold the password, and no telling where it ends.
+            return scheme + mark + "***"
         # The question mark stands in the password.
         address, question, query = rest, "", ""
     address = re.sub(r"^([^:]*:).*@", r"\1***@", address, flags=re.DOTALL)

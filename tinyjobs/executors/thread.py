@@ -17,6 +17,7 @@ from queue import SimpleQueue
 
 from tinyjobs.core.context import running_job
 from tinyjobs.core.errors import JobTimeout
+from tinyjobs.core.logs import facts_of
 from tinyjobs.executors.call import Call, Deliver, End, Ending
 
 logger = logging.getLogger("tinyjobs.executors")
@@ -77,8 +78,7 @@ class ThreadExecutor:
             try:
                 self._add_thread()
             except RuntimeError as error:
-                # The system gives no more threads. To wait for a busy one could mean to wait for ever.
-                self._deliver([Ending(call, End.RAISED, 0.0, None, error)])
+                self._deliver([self._without_thread(call, error)])
                 return
         self._runs[run] = None
         self._work.append(run)
@@ -98,7 +98,17 @@ class ThreadExecutor:
         for _ in self._threads:
             self._wakes.put(True)
         for call in self.overdue():
-            logger.warning("a thread still runs %s after its timeout; the process leaves it behind", call.spec.name)
+            text = "a thread still runs %s after its timeout; the process leaves it behind"
+            logger.warning(text, call.spec.name, extra=facts_of(call.job))
+
+    def _without_thread(self, call: Call, error: RuntimeError) -> Ending:
+        # Python has no other sign of it on all its versions.
+        if "interpreter shutdown" in str(error):
+            # From here on there are the threads there are. The job is not to blame, and others may run it.
+            self._size = len(self._threads)
+            return Ending(call, End.NOT_STARTED, 0.0)
+        # The system gives no more threads. To wait for a busy one could mean to wait for ever.
+        return Ending(call, End.RAISED, 0.0, None, error)
 
     def _add_thread(self) -> None:
         thread = threading.Thread(target=self._serve, name=f"tinyjobs-job-{len(self._threads) + 1}", daemon=True)
@@ -171,7 +181,8 @@ class ThreadExecutor:
             if run.timer is not None:
                 run.timer.cancel()
             if run.is_settled:
-                logger.warning("the thread of %s came back after its timeout; its slot is free", run.call.spec.name)
+                text = "the thread of %s came back after its timeout; its slot is free"
+                logger.warning(text, run.call.spec.name, extra=facts_of(run.call.job))
             else:
                 run.is_settled = True
                 endings.append(ending)
@@ -191,6 +202,7 @@ class ThreadExecutor:
             "%s ran longer than its timeout of %g s; its thread cannot be stopped and keeps its slot until it returns",
             run.call.spec.name,
             timeout,
+            extra=facts_of(run.call.job),
         )
         error = JobTimeout.after(timeout)
         self._deliver([Ending(run.call, End.TIMED_OUT, timeout, None, error)])

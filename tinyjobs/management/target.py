@@ -15,20 +15,21 @@ from django.tasks import Task, task_backends
 from django.tasks.exceptions import InvalidTaskBackend
 
 from tinyjobs.backends.base import Backend
-from tinyjobs.backends.sql import layout
 from tinyjobs.cli.imports import Failures, import_all
 from tinyjobs.cli.target import own_versions
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
-from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job
 from tinyjobs.core.retention import Retention
 from tinyjobs.core.schedules import Timetable
+from tinyjobs.core.url import shown_url
+from tinyjobs.core.watching import Finding
+from tinyjobs.operations.metrics import Metrics
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.standalone import StandaloneScheduler
 from tinyjobs.runtime.worker import Worker
 from tinyjobs.taskbackend.backend import TinyJobsBackend, backend_of, our_backends
-from tinyjobs.taskbackend.connection import DjangoConnection
+from tinyjobs.taskbackend.checking import check_health, check_layout
 from tinyjobs.taskbackend.finished import tell_enqueued
 from tinyjobs.taskbackend.resolver import DjangoCatalogue
 from tinyjobs.taskbackend.running import TaskCall
@@ -71,6 +72,11 @@ class AliasTarget:
         return self._settings.retention
 
     @property
+    def metrics(self) -> Metrics:
+        """See `Target.metrics`."""
+        return self._shared.metrics
+
+    @property
     def store(self) -> Backend:
         """See `Target.store`."""
         return self._shared.engine_store
@@ -92,14 +98,11 @@ class AliasTarget:
 
     def check_layout(self) -> None:
         """Check the tables of a Django database, which `migrate` makes; those of another store are made if need be."""
-        vendor, alias = self._shared.vendor, self._settings.database
-        if vendor is None or alias is None:
-            finish(self._shared.store.setup())
-            return
-        connection = DjangoConnection(connections[alias], vendor.translate)
-        finish(layout.check(connection, vendor.statements, self._settings.where))
-        if vendor.indexes is not None:
-            finish(vendor.indexes.check(connection, vendor.statements, self._settings.where))
+        check_layout(self._shared)
+
+    def check(self, *, max_wait: float | None, store_warnings: bool) -> list[Finding]:
+        """See `Target.check`."""
+        return check_health(self._shared, max_wait=max_wait, store_warnings=store_warnings, with_layout=True)
 
     def declared_queues(self) -> Collection[str]:
         """The queues of the tasks, and those of `QUEUES`."""
@@ -169,14 +172,21 @@ def default_alias() -> str:
     raise ConfigurationError(f"Several aliases of TASKS use tinyjobs: {', '.join(ours)}. Name one with --backend.")
 
 
+def check_alias(alias: str) -> None:
+    """Raise `ConfigurationError` for a name that is not in `TASKS`. What the settings say of one is not looked at."""
+    if alias not in task_backends.settings:
+        known = ", ".join(sorted(task_backends.settings))
+        # It may be a URL that somebody mistyped, with its password.
+        raise ConfigurationError(f"TASKS has no {shown_url(alias)!r}. There are: {known}.")
+
+
 def _usable(alias: str) -> tuple[TinyJobsBackend, Shared]:
+    check_alias(alias)
     try:
         backend = backend_of(alias)
         return backend, backend.shared
     except InvalidTaskBackend as error:
-        known = ", ".join(sorted(task_backends.settings))
-        reason = str(error) if alias in task_backends.settings else f"TASKS has no {alias!r}. There are: {known}."
-        raise ConfigurationError(reason) from error
+        raise ConfigurationError(str(error)) from error
 
 
 def _is_worth_a_line(found: CheckMessage) -> bool:

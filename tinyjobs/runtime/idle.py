@@ -1,9 +1,10 @@
 """How a worker waits: until an outcome, a wake-up from the store, the next delayed job's time, or the next look.
 
-An idle worker looks by a read and never takes the write lock. Wake-ups only make it look sooner; polling, from a few
-milliseconds up to the `poll` setting and spread by chance, stays the truth. After a wake-up it begins with short waits
-again: what came right behind the job that was told need not have been told of. While the store knows that its wake-ups
-arrive, the looks of a worker that has nothing to do are further apart.
+An idle worker looks by a read and never takes the write lock. Wake-ups only make it look sooner, or claim at once where
+a claim costs no more than a look; polling, from a few milliseconds up to the `poll` setting and spread by chance, stays
+the truth. After a wake-up it begins with short waits again: what came right behind the job that was told need not have
+been told of. While the store knows that its wake-ups arrive, the looks of a worker that has nothing to do are further
+apart.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ from tinyjobs.runtime.settings import WorkerSettings
 
 logger = logging.getLogger("tinyjobs.worker")
 
-_FIRST_POLL = 0.005
+#: The first pause of a worker that found nothing to do; it doubles up to the `poll` setting.
+FIRST_POLL = 0.005
 # How long one wait for the store's wake-ups lasts: a worker that has become busy stops listening after that long.
 _LISTEN = 1.0
 # A store that still answers this long after wake-ups were lost has lost nothing else, and a connection that was lost
@@ -33,7 +35,7 @@ class Look(Enum):
 
     NONE = "woken without a look"
     NOTHING = "looked, and nothing is due"
-    WORK = "looked, and there is something to claim"
+    WORK = "there is something to claim, by a look or by what was told"
 
 
 class Idler:
@@ -45,7 +47,8 @@ class Idler:
         self._event = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_signalled = False
-        self._delay = _FIRST_POLL
+        self._was_told = False
+        self._delay = FIRST_POLL
         self._look_at: float | None = None
         self._listening = Backoff(ceiling=1.0)
         # Why wake-ups do not arrive, since when, and after how many outages; None where that is told, or they do.
@@ -57,9 +60,13 @@ class Idler:
         """End the wait under way, or the next one, at once. On the loop's thread only."""
         self._event.set()
 
+    def look(self) -> None:
+        """End the wait under way, or the next one, with a look at the store. On the loop's thread only."""
+        self._signal()
+
     def found_work(self) -> None:
         """Jobs were claimed: the next wait starts with short polls again."""
-        self._delay = _FIRST_POLL
+        self._delay = FIRST_POLL
         self._look_at = None
         self._is_idle.clear()
 
@@ -81,6 +88,9 @@ class Idler:
         if not can_claim or not (self._is_signalled or self._until_next_look() <= 0.0):
             return Look.NONE
         self._is_signalled = False
+        was_told, self._was_told = self._was_told, False
+        if was_told and self._engine.store.claims_freely():
+            return Look.WORK
         return await self._look()
 
     async def pause(self, seconds: float) -> None:
@@ -104,7 +114,8 @@ class Idler:
             if (not was_told or self._engine.store.can_wake()) and self._listening.succeeded():
                 self._tell_return()
             if was_told:
-                self._delay = _FIRST_POLL
+                self._delay = FIRST_POLL
+                self._was_told = True
                 self._signal()
 
     async def _pause_after(self, error: Exception) -> None:
@@ -126,6 +137,14 @@ class Idler:
             logger.warning("wake-ups do not arrive, so the worker only polls for now: %s", self._loss[0])
             self._loss = None
 
+    def _look_at_loss(self, since: float) -> None:
+        if self._engine.store.can_wake():
+            # The wait under way would find that out only at its end, and by then they may be lost again.
+            self._listening.succeeded()
+            self._tell_return()
+        elif asyncio.get_running_loop().time() - since > _DOUBT:
+            self._tell_loss()
+
     def _tell_return(self) -> None:
         """One line for a loss that is over before it was worth a warning, as that of a single connection."""
         if self._is_loss_told:
@@ -142,8 +161,8 @@ class Idler:
     async def _look(self) -> Look:
         self._look_at = None
         ready, self.next_due = await self._engine.store.next_due(self._settings.queues)
-        if self._loss is not None and asyncio.get_running_loop().time() - self._loss[1] > _DOUBT:
-            self._tell_loss()
+        if self._loss is not None:
+            self._look_at_loss(self._loss[1])
         if ready or self._seconds_to_next_due() == 0.0:
             return Look.WORK
         self.found_nothing()

@@ -10,9 +10,10 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from tinyjobs.core.errors import UnsupportedCapabilityError
+from tinyjobs.core.errors import AppClosedError, UnsupportedCapabilityError
 from tinyjobs.core.inline import finish
-from tinyjobs.core.job import Held
+from tinyjobs.core.job import Held, Job
+from tinyjobs.core.logs import facts_of
 from tinyjobs.core.trouble import Backoff, log_failure
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.settings import WorkerSettings
@@ -23,8 +24,8 @@ logger = logging.getLogger("tinyjobs.leases")
 class LeaseKeeper:
     """Renews at a third of the lease.
 
-    `held` answers every claim to renew, `running` those of them whose function has not ended. Both are called from
-    the keeper's thread and must answer a fresh sequence.
+    `held` answers every claim to renew, `running` those of them whose function has not ended, `jobs` their jobs, for
+    the log. All are called from the keeper's thread and must answer a fresh sequence.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class LeaseKeeper:
         loop: asyncio.AbstractEventLoop,
         held: Callable[[], Sequence[Held]],
         running: Callable[[], Sequence[Held]],
+        jobs: Callable[[], Sequence[Job]] = tuple,
     ) -> None:
         self._engine = engine
         self._settings = settings
         self._loop = loop
         self._held = held
         self._running = running
+        self._jobs = jobs
         self._stopped = threading.Event()
         self._asked_at: float | None = None
         self._is_stalled = False
@@ -48,8 +51,13 @@ class LeaseKeeper:
         self._thread = threading.Thread(target=self._run, name="tinyjobs-leases", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
-        self._thread.start()
+        """Begin; returns at once. Raises `AppClosedError` where no thread can be had."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise AppClosedError(
+                "Python starts no more threads, as when the program ends, and a worker needs them; start it before."
+            ) from error
 
     def stop(self) -> None:
         """End the thread at its next moment; returns at once."""
@@ -97,13 +105,14 @@ class LeaseKeeper:
         # One that has ended meanwhile is not lost: its outcome is on its way, or recorded already.
         still_running = set(self._running())
         self._lost &= still_running
+        jobs = {Held(job.id, job.claims): job for job in self._jobs()}
         for entry in lost & still_running:
             self._lost.add(entry)
             logger.warning(
                 "job %s is no longer held by this worker: its lease ran out or it was cancelled; its outcome will be "
                 "refused",
                 entry.job_id,
-                extra={"job_id": entry.job_id},
+                extra=facts_of(jobs[entry]) if entry in jobs else {"job_id": entry.job_id},
             )
 
     def _loop_answers(self) -> bool:

@@ -8,9 +8,11 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+from tinyjobs.core.errors import JobExpired
 from tinyjobs.core.job import Held, Job, Recorded
+from tinyjobs.core.logs import facts_of
 from tinyjobs.core.status import JobStatus
-from tinyjobs.core.transitions import has_landed
+from tinyjobs.core.transitions import EXPIRED, Outcome, has_landed
 from tinyjobs.runtime.attempt import Conclusion, refused
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.hooks import HookRunner
@@ -41,6 +43,8 @@ class Recorder:
 
     def add(self, conclusion: Conclusion) -> None:
         """Hand in an outcome. Its number in the row of endings is the order in which hooks hear of it."""
+        # Whatever began passes here when it ends, however that is.
+        self._engine.hooks.ended(conclusion.job)
         self._count += 1
         conclusion.number = self._count
         self._pending.append(conclusion)
@@ -106,15 +110,19 @@ class Recorder:
         if conclusion.is_expired:
             self.expired += 1
             log_expired(conclusion.job)
-            self._hooks.add(hooks.on_failure, conclusion.recorded_job(), conclusion.error, False)
+            error = conclusion.error or JobExpired(EXPIRED)
+            hooks.failed(conclusion.job, error, False)
+            self._hooks.add(hooks.on_failure, conclusion.recorded_job(), error, False)
         elif conclusion.error is not None:
             self.retried += conclusion.will_retry
             self.failed += not conclusion.will_retry
             _log_failure(conclusion)
+            hooks.failed(conclusion.job, conclusion.error, conclusion.will_retry)
             if hooks.on_failure:
                 self._hooks.add(hooks.on_failure, conclusion.recorded_job(), conclusion.error, conclusion.will_retry)
         elif conclusion.outcome.status is JobStatus.SUCCESS:
             self.succeeded += 1
+            hooks.succeeded(conclusion.job, conclusion.seconds)
             if logger.isEnabledFor(logging.DEBUG):
                 _log_success(conclusion)
             if hooks.on_success:
@@ -145,15 +153,7 @@ def _claim(conclusion: Conclusion) -> tuple[str, int]:
 
 
 def _facts(conclusion: Conclusion) -> dict[str, object]:
-    job = conclusion.job
-    return {
-        "job_id": job.id,
-        "task": job.task,
-        "queue": job.queue,
-        "attempt": job.attempts,
-        "worker_id": job.worker_id,
-        "duration_ms": round(conclusion.seconds * 1000, 3),
-    }
+    return facts_of(conclusion.job, duration_ms=round(conclusion.seconds * 1000, 3))
 
 
 def _log_success(conclusion: Conclusion) -> None:
@@ -167,7 +167,7 @@ def log_expired(job: Job) -> None:
         "job %s (%s) expired in its queue and was not run",
         job.id,
         job.task,
-        extra={"job_id": job.id, "task": job.task, "queue": job.queue},
+        extra=facts_of(job),
     )
 
 
@@ -175,7 +175,7 @@ def _log_failure(conclusion: Conclusion) -> None:
     job, outcome = conclusion.job, conclusion.outcome
     facts = _facts(conclusion)
     facts["error"] = outcome.error_type
-    facts["error_message"] = outcome.last_error
+    facts["error_message"] = _message(outcome)
     facts["will_retry"] = conclusion.will_retry
     if conclusion.will_retry:
         logger.warning(
@@ -197,7 +197,16 @@ def _log_failure(conclusion: Conclusion) -> None:
         job.max_attempts,
         _short(outcome.last_error),
         extra=facts,
+        # For who reports errors; with frames that this process still has.
+        exc_info=conclusion.error,
     )
+
+
+def _message(outcome: Outcome) -> str | None:
+    """The error's own text, without its type in front of it."""
+    kind = (outcome.error_type or "").rpartition(".")[2]
+    told = outcome.last_error
+    return "" if told == kind else told and told.removeprefix(f"{kind}: ")
 
 
 def _short(text: str | None) -> str:

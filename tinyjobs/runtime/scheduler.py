@@ -11,12 +11,12 @@ rows.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tinyjobs.core.cron import zone_of
 from tinyjobs.core.errors import ConfigurationError, DataRefusedError, SchemaMissingError
@@ -78,6 +78,8 @@ class Scheduler:
         self._lost = Backoff(first=0.01, ceiling=0.5)
         self._told_at = -inf
         self._is_ending = False
+        #: When the last whole pass was, by the clock that decides in the store; None before the first.
+        self.passed_at: float | None = None
         self.fired = 0
         self.skipped = 0
 
@@ -135,6 +137,7 @@ class Scheduler:
             elif not self._unfireable.is_left_alone(state):
                 due.append(_Due(schedule, state, firing))
         won = await self._fire(due, now)
+        self.passed_at = now
         if won == 0:
             # Whoever was first has moved them by then, or keeps them locked for as long as its transaction is open.
             return self._lost.failed()
@@ -160,6 +163,7 @@ class Scheduler:
                     "the schedule %r is declared in the code (%s), which wins over the one kept as data",
                     name,
                     schedule.source,
+                    extra={"schedule": name},
                 )
             if known is None or not _is_same(known, state):
                 changed.append(state)
@@ -270,6 +274,7 @@ class Scheduler:
 
     def _note(self, due: _Due, jobs: Sequence[Job]) -> None:
         name = due.state.name
+        about = {"schedule": name}
         made = 0
         for job in jobs:
             if not job.existing:
@@ -278,7 +283,7 @@ class Scheduler:
         self.fired += made
         self.skipped += len(jobs) - made
         if len(jobs) > made:
-            logger.debug("the schedule %r made no job: its last one is still active", name)
+            logger.debug("the schedule %r made no job: its last one is still active", name, extra=about)
         if due.firing.missed_since is not None:
             catches_up = made and due.schedule.rule.misfire is Misfire.RUN_ONCE
             logger.info(
@@ -286,9 +291,11 @@ class Scheduler:
                 name,
                 datetime.fromtimestamp(due.firing.missed_since, due.schedule.rule.zone),
                 "one job stands for them" if catches_up else "they are skipped",
+                extra=about,
             )
         elif not due.firing.instants:
-            logger.info("the schedule %r stood too late, as after a clock that stepped back, and was moved", name)
+            text = "the schedule %r stood too late, as after a clock that stepped back, and was moved"
+            logger.info(text, name, extra=about)
 
     async def _give_way(self, place: int) -> None:
         if place % _STRIDE == _STRIDE - 1:
@@ -316,14 +323,12 @@ class Scheduler:
         return self._trouble.failed()
 
 
-def loops_of_scheduler(
-    engine: Engine, settings: WorkerSettings, hooks: HookRunner
-) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-    """What a worker runs to fire schedules: nothing if it is not to, or has none, or its store keeps none."""
+def scheduler_beside(engine: Engine, settings: WorkerSettings, hooks: HookRunner) -> Scheduler | None:
+    """What fires schedules beside a worker; None: it is not to, or has none, or its store keeps none."""
     timetable = engine.timetable
     if timetable is None or not settings.fires_schedules or not engine.store.capabilities.schedules:
-        return []
-    return [Scheduler(engine, timetable, settings.misfire_grace, hooks).run]
+        return None
+    return Scheduler(engine, timetable, settings.misfire_grace, hooks)
 
 
 def _batches(due: Sequence[_Due]) -> Iterator[list[_Due]]:

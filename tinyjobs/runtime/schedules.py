@@ -15,6 +15,7 @@ from tinyjobs.core.errors import ConfigurationError, ScheduleNotFoundError, Stor
 from tinyjobs.core.firing import MISFIRE_GRACE
 from tinyjobs.core.job import Job, ScheduleState
 from tinyjobs.core.schedules import DATA, Schedule, Timetable, parsed
+from tinyjobs.core.sentences import say
 from tinyjobs.core.storable import describe_exception
 
 # A scheduler moves a row once a minute at most; who loses this often meets something else.
@@ -51,13 +52,21 @@ async def delete(store: Backend, timetable: Timetable, name: str) -> None:
     """Forget a schedule that no code declares any more, or that is kept as data."""
     if name in timetable.declared():
         raise ConfigurationError(
-            f"The schedule {name!r} is declared in the code ({timetable.declared()[name].source}), which would bring "
-            f"it back. Take it out there, or pause it."
+            say(
+                "The schedule %(name)s is declared in the code (%(source)s), which would bring it back. Take it out "
+                "there, or pause it.",
+                name=repr(name),
+                source=timetable.declared()[name].source,
+            )
         )
     if timetable.unimported and (await find(store, timetable, name)).source != DATA:
         raise ConfigurationError(
-            f"The schedule {name!r} may still be declared in what could not be imported here, "
-            f"{shown_failures(timetable.unimported)}, so it is kept. Mend that first, then ask again."
+            say(
+                "The schedule %(name)s may still be declared in what could not be imported here, %(modules)s, so it is "
+                "kept. Mend that first, then ask again.",
+                name=repr(name),
+                modules=shown_failures(timetable.unimported),
+            )
         )
     if not await store.delete_schedule(name):
         raise _unknown(name)
@@ -200,12 +209,22 @@ async def _move(store: Backend, state: ScheduleState, next_run_at: float) -> boo
 
 
 def _declared(name: str, source: str) -> str:
-    return f"{source}: the code declares a schedule {name!r}, or once did. Choose another name, or delete that first."
+    return say(
+        "%(source)s: the code declares a schedule %(name)s, or once did. Choose another name, or delete that first.",
+        source=source,
+        name=repr(name),
+    )
 
 
 def _unknown(name: str) -> TinyJobsError:
-    return ScheduleNotFoundError(f"There is no schedule {name!r:.300}.")
+    return ScheduleNotFoundError(say("There is no schedule %(name)s.", name=f"{name!r:.300}"))
 
 
 def _contended(name: str) -> TinyJobsError:
-    return StoreBusyError(f"The schedule {name!r} was moved by others {_TRIES} times in a row. Try again.")
+    return StoreBusyError(
+        say(
+            "The schedule %(name)s was moved by others %(tries)s times in a row. Try again.",
+            name=repr(name),
+            tries=_TRIES,
+        )
+    )

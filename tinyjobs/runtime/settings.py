@@ -18,7 +18,8 @@ class WorkerSettings:
     `reap_interval`: how often expired leases are looked for. `poll`: the longest wait of an idle worker between two
     looks. `shutdown_timeout`: from the stop signal to the end. `stall`: for how long leases are renewed on behalf of
     an event loop that does not answer. `scheduler`: whether to fire schedules beside the jobs; never `until_empty`.
-    `misfire_grace`: how late a firing may be and still be on time. `until_empty`: end when nothing is due or running.
+    `misfire_grace`: how late a firing may be and still be on time. `until_empty`: end when nothing is due or running
+    and the hooks have been told.
     """
 
     queues: tuple[str, ...] = ()

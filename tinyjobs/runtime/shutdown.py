@@ -7,6 +7,7 @@ for, its lease renewed, and the log says so. A second signal skips the waiting f
 
 import logging
 
+from tinyjobs.core.logs import facts_of
 from tinyjobs.executors.coroutine import CoroutineExecutor
 from tinyjobs.executors.thread import ThreadExecutor
 from tinyjobs.runtime.attempt import hand_back
@@ -72,6 +73,7 @@ class Shutdown:
                 "job %s (%s) ignores its cancellation and is left behind; it comes back when its lease runs out",
                 call.job.id,
                 call.spec.name,
+                extra=facts_of(call.job),
             )
 
     async def _wait_for_threads(self) -> None:

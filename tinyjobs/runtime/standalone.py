@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.firing import MISFIRE_GRACE
 from tinyjobs.core.sight import out_of_sight
+from tinyjobs.runtime.beating import Beating, describe
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.identity import make_worker_id
 from tinyjobs.runtime.scheduler import Scheduler
@@ -57,6 +58,11 @@ class StandaloneScheduler:
             out_of_sight(loop.create_task(scheduler.run())),
             out_of_sight(loop.create_task(ending.wait())),
         ]
+        beating = Beating(
+            self.engine,
+            lambda: describe(self.scheduler_id, is_stopping=self._stop.is_asked, scheduled_at=scheduler.passed_at),
+        )
+        beating.start()
         try:
             if self._stop.is_asked:
                 ending.set()
@@ -69,6 +75,8 @@ class StandaloneScheduler:
                 task.cancel()
             ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
             await scheduler.told(_LAST_FIRING)
+            await self.engine.hooks.reported(_LAST_FIRING)
+            await beating.end()
             self.engine.store.hurry(None)
             self._stop.clear()
         if isinstance(ended, Exception):

@@ -2,6 +2,8 @@
 
 One worker an interval is told to delete, by a mark in the store; results are dropped by each for the tasks it knows,
 which does no harm twice. Both go on in short writes with a rest between them, so no claim waits for more than one.
+What the store keeps for whoever watches is kept small by each of them as well: a tally of an hour ago need not be told
+apart by minutes and workers, nor one of yesterday at all.
 """
 
 from collections.abc import Awaitable
@@ -50,6 +52,25 @@ class Sweeper:
         while (status := sweep.status) is not None:
             sweep.took(await _rested(self._engine, self._engine.store.purge(status, sweep.rules[status], sweep.batch)))
         return sweep.total
+
+
+class Tidier:
+    """The loop that keeps small what the store keeps for whoever watches."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def run(self) -> None:
+        """Tidy now and then until cancelled; ends at once where the store keeps nothing of that kind."""
+        capabilities = self._engine.store.capabilities
+        if capabilities.tallies or capabilities.workers_seen:
+            await pass_after_pass(
+                self._engine,
+                self._engine.store.tidy,
+                CHECK_INTERVAL,
+                failing="old tallies could not be folded, trying again",
+                again="old tallies are folded again",
+            )
 
 
 class ResultSweeper:

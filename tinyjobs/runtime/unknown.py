@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from tinyjobs.core.job import Job
+from tinyjobs.core.logs import facts_of
 
 logger = logging.getLogger("tinyjobs.worker")
 
@@ -51,5 +52,5 @@ class UnknownTasks:
             count,
             job.id,
             delay,
-            extra={"job_id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempts},
+            extra=facts_of(job),
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 from tinyjobs.core.errors import JobExpired, WorkerLost
 from tinyjobs.core.job import Held, Job
+from tinyjobs.core.logs import facts_of
 from tinyjobs.core.sight import out_of_sight
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.trouble import Backoff, log_failure
@@ -24,6 +25,7 @@ from tinyjobs.runtime.settings import WorkerSettings
 logger = logging.getLogger("tinyjobs.upkeep")
 
 _BATCH = 500
+_LOST = f"{WorkerLost.__module__}.{WorkerLost.__qualname__}"
 
 
 async def pass_after_pass(
@@ -63,6 +65,8 @@ class Upkeep:
         self._held = held
         self._looked_at = engine.clock.now()
         self.expired = 0
+        #: Whether jobs are being ended or taken back that no hook has been told of yet.
+        self.is_taking = False
 
     async def run(self) -> None:
         """Pass after pass until cancelled."""
@@ -110,6 +114,13 @@ class Upkeep:
         taking = asyncio.ensure_future(verb)
         if isinstance(taking, asyncio.Task):
             out_of_sight(taking)
+        self.is_taking = True
+        try:
+            return await self._told(taking, tell)
+        finally:
+            self.is_taking = False
+
+    async def _told(self, taking: "asyncio.Future[list[Job]]", tell: Callable[[Job], None]) -> list[Job]:
         try:
             jobs = await asyncio.shield(taking)
         except asyncio.CancelledError:
@@ -127,13 +138,16 @@ class Upkeep:
     def _tell_expired(self, job: Job) -> None:
         self.expired += 1
         log_expired(job)
-        self._hooks.add(self._engine.hooks.on_failure, job, JobExpired(job.last_error or ""), False)
+        error = JobExpired(job.last_error or "")
+        self._engine.hooks.failed(job, error, False)
+        self._hooks.add(self._engine.hooks.on_failure, job, error, False)
 
     def _tell_lost(self, job: Job) -> None:
         if job.status is JobStatus.CANCELLED:
             self._tell_expired(job)  # its worker had come too late to run it
             return
         failed = job.status is JobStatus.FAILED
+        error = WorkerLost(job.last_error or "")
         logger.warning(
             "job %s (%s) was taken back: its worker vanished at attempt %d of %d; it %s",
             job.id,
@@ -141,6 +155,7 @@ class Upkeep:
             job.attempts,
             job.max_attempts,
             "has failed for good" if failed else "is queued again",
-            extra={"job_id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempts},
+            extra=facts_of(job, error=_LOST, error_message=job.last_error, will_retry=not failed),
         )
-        self._hooks.add(self._engine.hooks.on_failure, job, WorkerLost(job.last_error or ""), not failed)
+        self._engine.hooks.failed(job, error, not failed)
+        self._hooks.add(self._engine.hooks.on_failure, job, error, not failed)

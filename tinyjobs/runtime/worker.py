@@ -10,66 +10,38 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded, Room
+from tinyjobs.core.logs import facts_of
 from tinyjobs.core.sight import out_of_sight
 from tinyjobs.core.trouble import Backoff, is_final, log_failure
+from tinyjobs.core.watching import WorkerSeen
 from tinyjobs.executors.call import Ending
 from tinyjobs.executors.coroutine import CoroutineExecutor
 from tinyjobs.executors.thread import ThreadExecutor
 from tinyjobs.runtime.attempt import Conclusion, conclude, hand_back, prepare
+from tinyjobs.runtime.beating import Beating, describe
+from tinyjobs.runtime.emptiness import Emptiness
 from tinyjobs.runtime.engine import Engine
-from tinyjobs.runtime.hooks import HookRunner
+from tinyjobs.runtime.hooks import LEAST_FOR_HOOKS, HookRunner
 from tinyjobs.runtime.identity import make_worker_id
 from tinyjobs.runtime.idle import Idler, Look
 from tinyjobs.runtime.leases import LeaseKeeper
 from tinyjobs.runtime.lookahead import Lookahead
+from tinyjobs.runtime.parts import Parts, WorkerReport
 from tinyjobs.runtime.recorder import Recorder
-from tinyjobs.runtime.scheduler import loops_of_scheduler
+from tinyjobs.runtime.scheduler import scheduler_beside
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.shutdown import LEAST_TIMEOUT, Shutdown
 from tinyjobs.runtime.slots import capacity
 from tinyjobs.runtime.stop import Stop
-from tinyjobs.runtime.sweeping import ResultSweeper, Sweeper
+from tinyjobs.runtime.sweeping import ResultSweeper, Sweeper, Tidier
 from tinyjobs.runtime.unknown import UnknownTasks
 from tinyjobs.runtime.upkeep import Upkeep
 
+__all__ = ["Worker", "WorkerReport"]
+
 logger = logging.getLogger("tinyjobs.worker")
-
-# What hooks still under way get at the end, when the shutdown timeout is used up.
-_LEAST_FOR_HOOKS = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerReport:
-    """What a worker did. `expired` jobs were ended without a run. `left_delayed` counts jobs that
-    wait for their time; `forced`: a second signal ended it."""
-
-    succeeded: int = 0
-    failed: int = 0
-    retried: int = 0
-    expired: int = 0
-    left_delayed: int = 0
-    forced: bool = False
-
-
-@dataclass(slots=True)
-class _Parts:
-    """What exists only while the worker runs, on its loop."""
-
-    loop: asyncio.AbstractEventLoop
-    coroutines: CoroutineExecutor
-    threads: ThreadExecutor
-    hooks: HookRunner
-    recorder: Recorder
-    keeper: LeaseKeeper
-    upkeep: Upkeep
-    idler: Idler
-    unknown: UnknownTasks
-    #: From here on the shutdown alone says how long the store is waited for.
-    is_ending: bool = False
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
 class Worker:
@@ -81,12 +53,13 @@ class Worker:
         self.worker_id = make_worker_id()
         #: Whether the event loop serves this worker alone; set by whoever runs it on a loop of its own.
         self.owns_loop = False
-        self._parts: _Parts | None = None
+        #: Called on the loop once a run has begun. What keeps it from beginning is raised instead.
+        self.began: Callable[[], object] = lambda: None
+        self._parts: Parts | None = None
         #: What ends this run, since no later pass could do better.
         self._final: Exception | None = None
         self._stop = Stop(engine.clock.monotonic)
-        self._hungry = True
-        self._left_some = False
+        self._hungry, self._left_some = True, False
         self._lookahead = Lookahead(engine.clock.monotonic)
         # By what cannot be done with the store: each kind is told of once when it begins and once when it is over.
         self._troubles: defaultdict[str, Backoff] = defaultdict(Backoff)
@@ -103,13 +76,14 @@ class Worker:
         self._call_on_loop(self._cut, answered)
 
     async def run(self) -> WorkerReport:
-        """Work until `stop`, or, with `until_empty`, until nothing is due or running.
+        """Work until `stop`, or, with `until_empty`, until nothing is due or running and every hook has been told.
 
         Cancelling it stops the worker by force: what can be given back is, then the cancellation goes on.
         """
         if self._parts is not None:
             raise RuntimeError("This worker is running already; make another one to run beside it.")
         parts = self._parts = self._start()
+        self.began()
         cycle = out_of_sight(parts.loop.create_task(self._cycle(parts)))
         try:
             try:
@@ -120,24 +94,14 @@ class Worker:
                 raise
             if self._final is not None:
                 raise self._final
-            return self._report(parts, left)
+            return parts.report(left, forced=self._stop.is_forced)
         finally:
             self._parts, self._final = None, None
             self._stop.clear()
 
-    def _report(self, parts: _Parts, left: int | None) -> WorkerReport:
-        return WorkerReport(
-            succeeded=parts.recorder.succeeded,
-            failed=parts.recorder.failed,
-            retried=parts.recorder.retried,
-            expired=parts.recorder.expired + parts.upkeep.expired,
-            left_delayed=left or 0,
-            forced=self._stop.is_forced,
-        )
-
     # --- the cycle ----------------------------------------------------------------------------------------------
 
-    async def _cycle(self, parts: _Parts) -> int | None:
+    async def _cycle(self, parts: Parts) -> int | None:
         """Pass after pass; then the end. A pass that fails is told of and tried again, whatever it was."""
         left: int | None = None
         try:
@@ -153,7 +117,7 @@ class Worker:
             await self._dismantle(parts)
         return left
 
-    async def _pass(self, parts: _Parts) -> int | None:
+    async def _pass(self, parts: Parts) -> int | None:
         """Wait until there is something to do, and do it. A number: the store is empty, and that many wait."""
         can_claim = self._capacity(parts)[0] > 0
         if not len(parts.recorder) and not (self._hungry and can_claim):
@@ -167,18 +131,20 @@ class Worker:
         await self._turn(parts)
         return None
 
-    async def _wait(self, parts: _Parts, can_claim: bool) -> int | None:
+    async def _wait(self, parts: Parts, can_claim: bool) -> int | None:
         left = None
         seen = await parts.idler.wait(can_claim=can_claim)
         if seen is Look.WORK:
             self._hungry = True
-        elif seen is Look.NOTHING and self.settings.until_empty and not len(parts.recorder) and not self._held():
-            left = await self._left_if_empty()
+        elif seen is Look.NOTHING and parts.emptiness is not None and not len(parts.recorder) and not self._held():
+            if not parts.emptiness.is_near():
+                return None
+            left = await parts.emptiness.left()
         if seen is not Look.NONE:
             self._note_answer("read")
         return left
 
-    async def _turn(self, parts: _Parts) -> None:
+    async def _turn(self, parts: Parts) -> None:
         """Record what ended and claim what comes next, then start it."""
         group = parts.recorder.take()
         request = self._request(parts)
@@ -197,7 +163,7 @@ class Worker:
             if recorded.claimed is not None and request is not None:
                 self._begin(parts, request, recorded.claimed)
 
-    async def _write(self, parts: _Parts, group: Sequence[Conclusion], request: ClaimRequest | None) -> Recorded:
+    async def _write(self, parts: Parts, group: Sequence[Conclusion], request: ClaimRequest | None) -> Recorded:
         outcomes = [conclusion.outcome for conclusion in group]
         if self.owns_loop and parts.coroutines.is_idle:
             # Nobody else waits on this loop, so the write may block it and save two changes of thread.
@@ -207,7 +173,7 @@ class Worker:
                 return recorded
         return await self.engine.store.record(outcomes, request)
 
-    def _request(self, parts: _Parts) -> ClaimRequest | None:
+    def _request(self, parts: Parts) -> ClaimRequest | None:
         """What may be claimed now, if a claim is worth it."""
         if not self._hungry or self._stop.is_asked:
             return None
@@ -219,7 +185,7 @@ class Worker:
             worker_id=self.worker_id, limit=limit, lease=self.settings.lease, queues=self.settings.queues, room=room
         )
 
-    def _capacity(self, parts: _Parts) -> tuple[int, Room | None]:
+    def _capacity(self, parts: Parts) -> tuple[int, Room | None]:
         return capacity(
             self.engine.catalogue,
             coroutines=parts.coroutines.free,
@@ -228,7 +194,7 @@ class Worker:
             slots=self.settings.async_concurrency + self.settings.concurrency,
         )
 
-    def _begin(self, parts: _Parts, request: ClaimRequest, claimed: Claimed) -> None:
+    def _begin(self, parts: Parts, request: ClaimRequest, claimed: Claimed) -> None:
         """Start the claimed jobs. What cannot start here after all goes back without using an attempt."""
         parts.idler.next_due = claimed.next_due
         taken = len(claimed.jobs)
@@ -244,14 +210,15 @@ class Worker:
             try:
                 self._begin_one(parts, job)
             except Exception:
-                logger.exception("job %s (%s) cannot be started; it goes back to the queue", job.id, job.task)
+                text = "job %s (%s) cannot be started; it goes back to the queue"
+                logger.exception(text, job.id, job.task, extra=facts_of(job))
                 parts.recorder.add(hand_back(self.engine, job))
         parts.coroutines.begin(lambda: self._stop.is_forced)
         parts.unknown.tell()
         if not self._lookahead.is_worth_it(self._capacity(parts)[1]):
             self._hungry = False
 
-    def _begin_one(self, parts: _Parts, job: Job) -> None:
+    def _begin_one(self, parts: Parts, job: Job) -> None:
         call = hand_back(self.engine, job) if self._stop.is_forced else prepare(self.engine, job)
         if isinstance(call, Conclusion):
             if call.unknown_for is not None:
@@ -266,7 +233,8 @@ class Worker:
         else:
             parts.recorder.add(hand_back(self.engine, job))
 
-    def _announce(self, parts: _Parts, job: Job) -> None:
+    def _announce(self, parts: Parts, job: Job) -> None:
+        self.engine.hooks.began(job)
         if self.engine.hooks.on_start:
             parts.hooks.add(self.engine.hooks.on_start, job)
 
@@ -281,45 +249,44 @@ class Worker:
             self._hungry = True
         parts.idler.wake()
 
-    def _is_backlogged(self, parts: _Parts) -> bool:
+    def _is_backlogged(self, parts: Parts) -> bool:
         # With no free slot before, or a kind of slot that was full, there may be jobs the last claim had to leave.
         return self._left_some or parts.coroutines.free <= 1 or parts.threads.free <= 1
 
-    async def _left_if_empty(self) -> int | None:
-        stats = await self.engine.store.stats()
-        served = [queue for queue in stats.queues if not self.settings.queues or queue.name in self.settings.queues]
-        if any(queue.ready or queue.running for queue in served):
-            return None
-        return sum(queue.delayed for queue in served)
-
     # --- beginning and end --------------------------------------------------------------------------------------
 
-    def _start(self) -> _Parts:
+    def _start(self) -> Parts:
         loop = asyncio.get_running_loop()
         engine, settings = self.engine, self.settings
-        hooks = HookRunner()
+        hooks = HookRunner(self.worker_id)
+        upkeep, idler = Upkeep(engine, settings, hooks, self._held), Idler(engine, settings)
         monotonic = engine.clock.monotonic
-        parts = _Parts(
+        parts = Parts(
             loop=loop,
             coroutines=CoroutineExecutor(settings.async_concurrency, self._ended, monotonic),
             threads=ThreadExecutor(settings.concurrency, self._ended, monotonic, loop),
             hooks=hooks,
             recorder=Recorder(engine, hooks),
-            keeper=LeaseKeeper(engine, settings, loop, self._held, self._running),
-            upkeep=Upkeep(engine, settings, hooks, self._held),
-            idler=Idler(engine, settings),
+            keeper=LeaseKeeper(engine, settings, loop, self._held, self._running, self._jobs),
+            upkeep=upkeep,
+            idler=idler,
+            emptiness=Emptiness(engine, settings, hooks, upkeep, idler) if settings.until_empty else None,
             unknown=UnknownTasks(monotonic),
+            beating=Beating(engine, self._described),
+            scheduler=scheduler_beside(engine, settings, hooks),
         )
-        self._hungry = True
-        self._left_some = False
+        self._hungry, self._left_some = True, False
         hooks.caught_up = parts.idler.wake
         parts.keeper.start()
-        sweepers = (Sweeper(engine).run, ResultSweeper(engine).run)
-        loops = (parts.upkeep.run, parts.idler.listen, *sweepers, *loops_of_scheduler(engine, settings, hooks))
+        sweepers = (Sweeper(engine), ResultSweeper(engine), Tidier(engine))
+        loops = [parts.upkeep.run, parts.idler.listen, *(sweeper.run for sweeper in sweepers)]
+        if parts.scheduler is not None:
+            loops.append(parts.scheduler.run)
+        parts.beating.start()
         parts.tasks = [out_of_sight(loop.create_task(run())) for run in loops]
         return parts
 
-    async def _wind_down(self, parts: _Parts) -> None:
+    async def _wind_down(self, parts: Parts) -> None:
         parts.is_ending = True
         for task in parts.tasks:
             task.cancel()
@@ -333,15 +300,38 @@ class Worker:
             parts.idler,
         ).run()
 
-    async def _dismantle(self, parts: _Parts) -> None:
+    async def _dismantle(self, parts: Parts) -> None:
         for task in parts.tasks:
             task.cancel()
         await asyncio.gather(*parts.tasks, return_exceptions=True)
+        await parts.beating.end()
         self.engine.store.hurry(None)
         parts.keeper.stop()
         parts.threads.close()
+        for job in parts.running():
+            self.engine.hooks.ended(job)  # left behind, so nothing will tell of its end
+        await parts.hooks.close(timeout=self._left_for_hooks(parts))
+        await self.engine.hooks.reported(LEAST_FOR_HOOKS)
+
+    def _left_for_hooks(self, parts: Parts) -> float:
+        if parts.emptiness is not None:
+            parts.emptiness.close()
+            if parts.emptiness.has_given_up:
+                return LEAST_FOR_HOOKS
         left = self._stop.asked_at + self.settings.shutdown_timeout - self.engine.clock.monotonic()
-        await parts.hooks.close(timeout=max(left, _LEAST_FOR_HOOKS))
+        return max(left, LEAST_FOR_HOOKS)
+
+    def _described(self) -> WorkerSeen:
+        scheduler = None if self._parts is None else self._parts.scheduler
+        return describe(
+            self.worker_id,
+            queues=self.settings.queues,
+            threads=self.settings.concurrency,
+            coroutines=self.settings.async_concurrency,
+            running=len(self._running()),
+            is_stopping=self._stop.is_asked,
+            scheduled_at=None if scheduler is None else scheduler.passed_at,
+        )
 
     def _held(self) -> list[Held]:
         """The claims whose function runs or whose outcome is not yet recorded. Called from the keeper's thread too."""
@@ -350,11 +340,12 @@ class Worker:
 
     def _running(self) -> list[Held]:
         """The claims whose function runs. Called from the keeper's thread too."""
+        return [Held(job.id, job.claims) for job in self._jobs()]
+
+    def _jobs(self) -> list[Job]:
+        """The jobs whose function runs. Called from the keeper's thread too."""
         parts = self._parts
-        if parts is None:
-            return []
-        calls = [*parts.coroutines.running(), *parts.threads.running()]
-        return [Held(call.job.id, call.job.claims) for call in calls]
+        return [] if parts is None else parts.running()
 
     def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         parts = self._parts
@@ -379,6 +370,7 @@ class Worker:
             answered.set()
         if self._parts is not None:
             self._parts.coroutines.cut()
+            self._parts.hooks.hurry()
             self._parts.idler.wake()
 
     def _note_answer(self, *done: str) -> None:
@@ -386,7 +378,7 @@ class Worker:
         if not self.engine.outage.over(*done) and failures:
             logger.info("the store can be %s again", done[0])
 
-    async def _pause_after(self, parts: _Parts, done: str, error: Exception) -> None:
+    async def _pause_after(self, parts: Parts, done: str, error: Exception) -> None:
         self.engine.hooks.report("worker", error)
         if is_final(error):
             self._final = self._final or error

@@ -12,7 +12,8 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections, router
 from django.utils.connection import ConnectionDoesNotExist
 
-from tinyjobs.backends.registry import scheme_of
+from tinyjobs.backends.base import Backend
+from tinyjobs.backends.registry import POSTGRES, REDIS, scheme_of
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
 from tinyjobs.backends.sqlite.options import file_of, is_in_memory
 from tinyjobs.core.errors import TinyJobsError
@@ -20,6 +21,9 @@ from tinyjobs.taskbackend.layout import APP
 from tinyjobs.taskbackend.settings import BackendSettings, SettingsProblems, queue_problems
 from tinyjobs.taskbackend.shared import check_store_options, open_url, parsed_settings, shared_for, vendor_of
 from tinyjobs.taskbackend.vendors import PREFIX
+
+# Spellings of this machine.
+_HERE = ("localhost", "127.0.0.1", "::1")
 
 
 def check_alias(alias: str, params: Mapping[str, Any], ours: Iterable[BackendSettings]) -> list[CheckMessage]:
@@ -48,6 +52,8 @@ def check_alias(alias: str, params: Mapping[str, Any], ours: Iterable[BackendSet
 def _url_store(settings: BackendSettings) -> Iterator[CheckMessage]:
     try:
         open_url(settings, shared_for(settings).clock)
+    except SettingsProblems as several:
+        yield from (make_error("E003", problem) for problem in several.problems)
     except TinyJobsError as error:
         yield make_error("E003", str(error))
 
@@ -128,22 +134,43 @@ def _place(settings: BackendSettings) -> tuple[object, ...]:
 def _place_of_url(settings: BackendSettings) -> tuple[object, ...]:
     url = str(settings.url)
     try:
-        if scheme_of(url) in ("postgresql", "postgres"):
-            # Only here: a project without Postgres may have no driver for it.
-            from tinyjobs.backends.postgres.options import parse_url
-
-            keywords, options = parse_url(url, settings.store)
-            host, port = keywords.get("host"), keywords.get("port")
-            name = keywords.get("dbname") or keywords.get("service")
-            return _server(host, port, name, options.prefix, options.schema or keywords.get("options"))
-        store = shared_for(settings).home
+        store: Backend | None = shared_for(settings).home
+        if scheme_of(url) in POSTGRES:
+            return _place_in_postgres(settings)
+        if scheme_of(url) in REDIS:
+            return _place_in_redis(settings)
     except TinyJobsError:  # said by the check of that alias
-        return ("url", url)
+        store = None
     if not isinstance(store, SQLiteBackend):
         return ("url", url, settings.store.get("prefix", PREFIX))
     if store.in_memory:
         return ("memory", settings.alias)  # each alias has one of its own
     return ("sqlite", os.path.realpath(file_of(store.path)), store.statements.prefix)
+
+
+# What the next two import needs the driver of that store, which a project without such a store may not have.
+
+
+def _place_in_postgres(settings: BackendSettings) -> tuple[object, ...]:
+    from tinyjobs.backends.postgres.options import parse_url
+
+    keywords, options = parse_url(str(settings.url), settings.store)
+    name = keywords.get("dbname") or keywords.get("service")
+    schema = options.schema or keywords.get("options")
+    return _server(keywords.get("host"), keywords.get("port"), name, options.prefix, schema)
+
+
+def _place_in_redis(settings: BackendSettings) -> tuple[object, ...]:
+    from tinyjobs.backends.redis.options import parse_url
+
+    address, options = parse_url(str(settings.url), settings.store)
+    told = address.keywords
+    if address.kind == "unix":
+        server: tuple[object, ...] = (os.path.realpath(told["path"]),)
+    else:
+        host = str(told.get("host", "localhost")).lower()
+        server = ("localhost" if host in _HERE else host, told.get("port", 6379))
+    return ("redis", *server, told.get("db", 0), options.prefix)
 
 
 def _server(host: object, port: object, name: object, prefix: str, schema: object) -> tuple[object, ...]:

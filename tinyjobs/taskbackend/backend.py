@@ -24,8 +24,9 @@ from tinyjobs.core.errors import ConfigurationError, TinyJobsError
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job
 from tinyjobs.core.options import check_queue
+from tinyjobs.operations.telemetry import sending
 from tinyjobs.taskbackend import signals
-from tinyjobs.taskbackend.deferred import PendingSend, pending_holder, send_at_commit, waits_for_commit
+from tinyjobs.taskbackend.deferred import PendingSend, pending_holder, waits_for_commit
 from tinyjobs.taskbackend.draining import run_now
 from tinyjobs.taskbackend.results import (
     JobResult,
@@ -110,9 +111,10 @@ class TinyJobsBackend(Scheduling):
     def _send(self, job: Job, result: JobResult) -> JobResult:
         shared = self.shared
         waiting = waits_for_commit(shared)
-        if waiting is not None:
-            return self._at_commit(waiting, [(job, result)])[0]
-        kept = finish(shared.store.enqueue(job))
+        with sending([job]) as (job,):
+            if waiting is not None:
+                return self._at_commit(waiting, [(job, result)])[0]
+            kept = finish(shared.store.enqueue(job))
         if kept.existing:
             return self._existing(kept)
         signals.send(signals.task_enqueued, type(self), result)
@@ -124,9 +126,10 @@ class TinyJobsBackend(Scheduling):
         shared = self.shared
         drafts = Draft(shared, task).many(split_items(items))
         waiting = waits_for_commit(shared)
-        if waiting is not None:
-            return self._at_commit(waiting, drafts)
-        kept = finish(shared.store.enqueue_many([job for job, _ in drafts]))
+        with sending([job for job, _ in drafts]) as jobs:
+            if waiting is not None:
+                return self._at_commit(waiting, [(job, result) for job, (_, result) in zip(jobs, drafts, strict=True)])
+            kept = finish(shared.store.enqueue_many(jobs))
         results = [
             self._existing(job) if job.existing else result for job, (_, result) in zip(kept, drafts, strict=True)
         ]
@@ -155,7 +158,7 @@ class TinyJobsBackend(Scheduling):
             pending = PendingSend(
                 self.shared, list(jobs.values()), told, lambda kept: self._announce(told[job.id] for job in kept)
             )
-            send_at_commit(connection, pending)
+            pending.register(connection)
         return results
 
     def _run_eagerly(self, results: Sequence[JobResult]) -> list[JobResult]:

@@ -3,75 +3,66 @@
 So a test run on another backend needs no changes. What the options mean is the task class's business.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import fields
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, Unpack, overload
 
 from django.tasks import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, task_backends
 from django.tasks import Task as DjangoTask
 from django.tasks.base import DEFAULT_TASK_PRIORITY
 
 from tinyjobs.core.errors import UnsupportedCapabilityError
-from tinyjobs.core.options import Backoff, refuse_not_built
+from tinyjobs.core.options import refuse_not_built
 from tinyjobs.taskbackend.task import TASK_OPTIONS, Task
-from tinyjobs.taskbackend.typed import AnyContext, AnyResult
+from tinyjobs.taskbackend.typed import AnyContext, Declaration
 
 #: Names that later releases will use on a task.
 RESERVED = frozenset({"follows", "metadata"})
 
 if TYPE_CHECKING:
-    # What the decorator promises to a type checker: sending takes the arguments of the function.
-    class TypedTask[**P, R](Task):
-        """A task that knows its function's arguments."""
-
-        def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> AnyResult:
-            """Send a job."""
-            ...
-
-        async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> AnyResult:
-            """Send a job."""
-            ...
-
-        def call(self, *args: Any, **kwargs: Any) -> R:
-            """Run the function here and now."""
-            ...
-
-
-@overload
-def task[**P, R](function: Callable[P, R]) -> "TypedTask[P, R]": ...
+    from tinyjobs.taskbackend.typed import ContextDecorator, TaskDecorator, TypedTask
 
 
 @overload
 def task[**P, R](
-    function: None = None, *, takes_context: Literal[True], **options: Any
-) -> "Callable[[Callable[Concatenate[AnyContext, P], R]], TypedTask[P, R]]": ...
-
-
-@overload
-def task[**P, R](
-    function: None = None,
+    function: Callable[Concatenate[AnyContext, P], Coroutine[Any, Any, R]],
     *,
-    priority: int = ...,
-    queue_name: str = ...,
-    backend: str = ...,
+    takes_context: Literal[True],
+    **options: Unpack[Declaration],
+) -> "TypedTask[P, R]": ...
+
+
+@overload
+def task[**P, R](
+    function: Callable[Concatenate[AnyContext, P], R], *, takes_context: Literal[True], **options: Unpack[Declaration]
+) -> "TypedTask[P, R]": ...
+
+
+@overload
+def task[**P, R](
+    function: Callable[P, Coroutine[Any, Any, R]],
+    *,
     takes_context: Literal[False] = ...,
-    timeout: float | timedelta | None = ...,
-    max_attempts: int = ...,
-    retry_on: type[BaseException] | str | Sequence[type[BaseException] | str] = ...,
-    retry_backoff: Backoff = ...,
-    retry_base: float | timedelta = ...,
-    retry_max: float | timedelta = ...,
-    retry_jitter: bool = ...,
-    codec: str = ...,
-    result_ttl: float | timedelta | None = ...,
-    expires: float | timedelta | None = ...,
-    key: str | None = ...,
-    cron: str | None = ...,
-    timezone: str | None = ...,
-    misfire: str = ...,
-    overlap: bool = ...,
-) -> "Callable[[Callable[P, R]], TypedTask[P, R]]": ...
+    **options: Unpack[Declaration],
+) -> "TypedTask[P, R]": ...
+
+
+@overload
+def task[**P, R](
+    function: Callable[P, R], *, takes_context: Literal[False] = ..., **options: Unpack[Declaration]
+) -> "TypedTask[P, R]": ...
+
+
+@overload
+def task(
+    function: None = None, *, takes_context: Literal[True], **options: Unpack[Declaration]
+) -> "ContextDecorator": ...
+
+
+@overload
+def task(
+    function: None = None, *, takes_context: Literal[False] = ..., **options: Unpack[Declaration]
+) -> "TaskDecorator": ...
 
 
 def task(

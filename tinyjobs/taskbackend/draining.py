@@ -10,6 +10,7 @@ from typing import Any, cast
 from asgiref.sync import async_to_sync
 
 from tinyjobs.core.job import Job
+from tinyjobs.operations.telemetry import around
 from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.taskbackend.finished import Finished
@@ -30,6 +31,7 @@ def drain_of(shared: Shared) -> Drain:
         codecs=shared.codecs,
         clock=shared.clock,
         hooks=Finished(shared).hooks(),
+        tracing=around,
         max_result_bytes=shared.settings.max_result_bytes,
     )
     return Drain(

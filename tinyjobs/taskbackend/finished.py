@@ -21,6 +21,7 @@ from tinyjobs.backends.base import Backend
 from tinyjobs.core.errors import JobExpired, TinyJobsError, WorkerLost
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Execution, Job
+from tinyjobs.core.logs import facts_of
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.core.storable import describe_exception
 from tinyjobs.runtime.hooks import Hooks
@@ -56,7 +57,11 @@ class Finished:
 
     def hooks(self) -> Hooks:
         """For a drain, whose receivers see the caller's transaction."""
-        return Hooks(on_success=WhileHeard(task_finished, self.success), on_failure=[self.failure])
+        return Hooks(
+            on_success=WhileHeard(task_finished, self.success),
+            on_failure=[self.failure],
+            watchers=[self._shared.metrics],
+        )
 
     def success(self, job: Job, value: object, seconds: float) -> None:
         """A job succeeded."""
@@ -110,7 +115,8 @@ class Finished:
             try:
                 return read_executions(self._shared, job)
             except (TinyJobsError, DatabaseError) as trouble:
-                logger.warning("the attempts of job %s could not be read for its signal: %s", job.id, trouble)
+                text = "the attempts of job %s could not be read for its signal: %s"
+                logger.warning(text, job.id, trouble, extra=facts_of(job))
         return [_only_execution(job, error)]
 
 
@@ -128,6 +134,7 @@ class FinishedInWorker(Finished):
             on_success=WhileHeard(task_finished, self._success),
             on_failure=[self._failure],
             on_fired=WhileHeard(task_enqueued, self._fired),
+            watchers=[self._shared.metrics],
         )
 
     def close(self) -> None:
@@ -164,7 +171,7 @@ class FinishedInWorker(Finished):
 
 
 def _unread(job: Job, trouble: Exception) -> Job:
-    logger.warning("job %s could not be read for its signal: %s", job.id, trouble)
+    logger.warning("job %s could not be read for its signal: %s", job.id, trouble, extra=facts_of(job))
     return job
 
 

@@ -20,6 +20,7 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.migrations.state import ProjectState
 
+from tinyjobs.backends.marks import new_marks
 from tinyjobs.backends.sql import layout
 from tinyjobs.backends.sql.statements import Statement, Statements
 from tinyjobs.core.errors import SchemaMissingError, TinyJobsError
@@ -59,7 +60,7 @@ class InstallLayout(Operation):
             return
         for statement in _statements_of(vendor.statements, self.number):
             schema_editor.execute(statement.format)
-        for row in layout.meta_rows():
+        for row in new_marks():
             schema_editor.execute(vendor.statements["meta_add"].format, row)
 
     def database_backwards(
@@ -145,9 +146,11 @@ def _complete(connection: BaseDatabaseWrapper, statements: Statements) -> None:
         for statement in statements.schema:
             if _made_by(statement)[1] in absent:
                 cursor.execute(statement.format, ())
+        if f"{PREFIX}_tallies" in absent:
+            cursor.execute(statements["recount"].format, ())
         cursor.execute(statements["meta"].format, ())
         known = {key for key, _ in cursor.fetchall()}
-        for row in layout.meta_rows():
+        for row in new_marks():
             if row[0] not in known:
                 cursor.execute(statements["meta_add"].format, row)
 

@@ -13,13 +13,15 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.postgres import indexes
+from tinyjobs.backends.postgres.audit import audit
 from tinyjobs.backends.postgres.dialect import PostgresDialect
 from tinyjobs.backends.postgres.notifying import Announcer
 from tinyjobs.backends.postgres.options import PostgresOptions
+from tinyjobs.backends.postgres.states import message_of, told_by_state
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.core.clock import Clock
-from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.errors import ConfigurationError, DataRefusedError, StoreError, StoreUnavailableError
 from tinyjobs.taskbackend.vendors import PREFIX, Vendor
 
 _REMEDY = "Install psycopg 3 with its pool: pip install 'psycopg[binary,pool]'."
@@ -50,11 +52,25 @@ def _check(given: Mapping[str, Any]) -> object:
 
 
 def _translate(error: BaseException, where: str) -> BaseException:
+    if type(error).__module__.startswith("psycopg2"):
+        return _translate_psycopg2(error, where)
     if find_spec("psycopg") is None:
         return error
     from tinyjobs.backends.postgres import errors
 
     return errors.translate(error, where)
+
+
+def _translate_psycopg2(error: BaseException, where: str) -> BaseException:
+    """The same for the older driver, known by the names of its exceptions: it need not be there."""
+    kinds = {cls.__name__ for cls in type(error).__mro__}
+    state, text = getattr(error, "pgcode", None) or "", message_of(error)
+    told = told_by_state(state, text, where)
+    if told is None and "DataError" in kinds:
+        told = DataRefusedError(f"{where}: {text}")
+    if told is None and ((not state and "OperationalError" in kinds) or "closed" in text):
+        told = StoreUnavailableError(f"{where}: {text}")
+    return told or StoreError(f"{where}: {text}")
 
 
 def _make_dialect() -> Dialect:
@@ -74,6 +90,7 @@ VENDOR = Vendor(
     check=_check,
     check_all=PostgresOptions.parse,
     open=_open,
+    audit=lambda connection, statements, name: audit(connection, statements),
     missing_for_workers=_missing_for_workers,
     announcer=_announcer,
     indexes=indexes,

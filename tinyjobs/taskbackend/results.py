@@ -5,7 +5,6 @@ read FAILED, with an error that says so. Nothing here writes.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from django.tasks.base import TaskError
 from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
 
 from tinyjobs.core.errors import ConfigurationError, SerializationError
+from tinyjobs.core.ids import is_job_id
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Execution, Job
 from tinyjobs.core.options import check_run_at
@@ -46,7 +46,6 @@ _EXPIRED = TaskError(
 )
 # Seconds by which the clocks of sender and store may differ before an expiry reads as one of the job's own.
 _SLACK = 1.0
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +88,7 @@ def read_result(shared: Shared, result_id: object) -> JobResult:
     """The result of a stored job. Raises `TaskResultDoesNotExist`, or `UnknownTaskError` when its code is gone."""
     job_id = str(result_id)
     # What cannot be an id is not asked for: some stores would rather fail than look for it.
-    job = finish(shared.store.get(job_id)) if _ID.fullmatch(job_id) else None
+    job = finish(shared.store.get(job_id)) if is_job_id(job_id) else None
     if job is None:
         raise TaskResultDoesNotExist(result_id)
     return result_of(shared, job, read_executions(shared, job))

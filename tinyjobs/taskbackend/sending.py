@@ -41,7 +41,8 @@ class Draft:
         self._common: dict[str, Any] = {
             "task": path,
             "queue": task.queue_name,
-            "priority": task.priority,
+            # Django admits whatever equals a whole number, such as 5.0 or a member of an enum.
+            "priority": int(task.priority),
             "max_attempts": options.max_attempts,
             "run_at": run_at,
             # A store with a clock of its own counts from that: this process's may be wrong.

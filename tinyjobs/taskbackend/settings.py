@@ -13,19 +13,19 @@ from django.conf import settings as django_settings
 
 from tinyjobs.core.cron import zone_of
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnsupportedCapabilityError
+from tinyjobs.core.masking import Mask
 from tinyjobs.core.options import TaskOptions, check_flag, check_queue, is_dotted_path, refuse_not_built
 from tinyjobs.core.retention import DEFAULT_RETENTION, Retention
 from tinyjobs.core.schedules import Schedule
 from tinyjobs.core.url import shown_url
 from tinyjobs.runtime.settings import WorkerSettings
 
-#: Options of the design whose feature later releases bring.
-NOT_BUILT = frozenset({"mask"})
 #: What the `tasks` setting may say about a task: of its options those that Django's own task does not have.
 TASK_CHANGES = frozenset(entry.name for entry in fields(TaskOptions)) - {"queue", "priority", "store_result"}
 #: What a worker takes from the settings; its command line wins over them.
 WORKER_OPTIONS = frozenset(entry.name for entry in fields(WorkerSettings)) - {"until_empty", "handle_signals"}
 _DEFAULT_DATABASE = "default"
+_SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +33,14 @@ class BackendSettings:
     """The options of one alias. Exactly one of `database` (an alias of `DATABASES`) and `url` is set.
 
     `tasks` maps import paths to the checked options that win over the task's own; `schedules` has schedules by name.
-    `timezone`: that of schedules which name none; None leaves it to the project's. `worker` and `store` hold what was
-    given for those.
+    `timezone`: that of schedules which name none; None leaves it to the project's. `mask` tells keys whose
+    values no page shows. `monitoring_token` opens the views for monitoring to who sends it. `worker` and `store` hold
+    what was given for those. What may be or hold a password has no part in the text: reports of errors show that.
     """
 
     alias: str
     database: str | None = _DEFAULT_DATABASE
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
     eager: bool = False
     enqueue_on_commit: bool = True
     rich_arguments: bool = False
@@ -50,8 +51,10 @@ class BackendSettings:
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     timezone: str | None = None
+    mask: Mask = field(default_factory=Mask)
+    monitoring_token: str | None = field(default=None, repr=False)
     worker: Mapping[str, Any] = field(default_factory=dict)
-    store: Mapping[str, Any] = field(default_factory=dict)
+    store: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def where(self) -> str:
@@ -93,11 +96,10 @@ def parse(alias: str, options: object) -> BackendSettings:
         except TinyJobsError as error:
             problems.append(str(error))
     values["schedules"] = _schedules(alias, options, values.get("timezone"), problems)
-    problems += _not_built(alias, options)
     worker = {name: value for name, value in options.items() if name in WORKER_OPTIONS}
     for name, value in worker.items():
         problems += _worker_complaint(alias, name, value)
-    store = {name: value for name, value in options.items() if name not in KNOWN and name not in NOT_BUILT}
+    store = {name: value for name, value in options.items() if name not in KNOWN}
     if "url" in values and "database" in values:
         problems.append(
             f"{option_path(alias, 'url')} and {option_path(alias, 'database')} exclude each other: jobs are kept in a "
@@ -122,13 +124,6 @@ def queue_problems(alias: str, queues: object) -> list[str]:
     if isinstance(queues, str) or not isinstance(queues, list | tuple | set | frozenset):
         return [f"{path}: {queues!r} is not a list of queue names."]
     return [problem for queue in queues for problem in _complaint(lambda: check_queue(queue, path))]  # noqa: B023
-
-
-def _not_built(alias: str, options: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{option_path(alias, name)} is not available in this release of tinyjobs."
-        for name in sorted(NOT_BUILT & options.keys())
-    ]
 
 
 def _complaint(check: Callable[[], object]) -> list[str]:
@@ -186,7 +181,9 @@ def _text(value: object, path: str) -> str:
 def _url(value: object, path: str) -> str:
     url = _text(value, path)
     if "://" not in url:
-        raise ConfigurationError(f"{path}: {url!r} is no store URL. Write for example sqlite:///jobs.db or memory://.")
+        raise ConfigurationError(
+            f"{path}: {shown_url(url)!r} is no store URL. Write for example sqlite:///jobs.db or memory://."
+        )
     return url
 
 
@@ -195,6 +192,20 @@ def _bytes(value: object, path: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < math.inf:
         raise ConfigurationError(f"{path}: {value!r} is not a number of bytes above 0, nor None.")
+    return value
+
+
+def _token(value: object, path: str) -> str | None:
+    if value is None:
+        return None
+    # The value itself stays out of the message, which ends up in logs.
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
+        raise ConfigurationError(f"{path} is not a text of ASCII characters without spaces, as a header needs it.")
+    if len(value) < _SHORTEST_TOKEN:
+        raise ConfigurationError(
+            f"{path} has {len(value)} characters, so it can be guessed; {_SHORTEST_TOKEN} are the least. "
+            f"python -c 'import secrets; print(secrets.token_urlsafe())' makes one."
+        )
     return value
 
 
@@ -241,5 +252,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "retention": Retention.parse,
     "tasks": _tasks,
     "timezone": _zone,
+    "mask": Mask.parse,
+    "monitoring_token": _token,
 }
 KNOWN = frozenset(_CHECKS) | {"schedules"} | WORKER_OPTIONS

@@ -5,7 +5,7 @@ per alias, made at first use and kept until the settings change. Safe to use fro
 """
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -18,12 +18,16 @@ from django.utils.connection import ConnectionDoesNotExist
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.registry import open_backend
 from tinyjobs.backends.sql.backend import SqlBackend
+from tinyjobs.backends.sql.connection import Connection
+from tinyjobs.backends.time import StoreTime
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.codecs.registry import CodecRegistry
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.ids import IdSource
 from tinyjobs.core.inline import finish
 from tinyjobs.core.signature import CallCheck
+from tinyjobs.core.watching import Finding
+from tinyjobs.operations.metrics import Metrics
 from tinyjobs.taskbackend.clock import current_clock, set_clock
 from tinyjobs.taskbackend.connection import DjangoRunner, Translate
 from tinyjobs.taskbackend.notifying import Notifier
@@ -46,6 +50,12 @@ class JoinedStore(SqlBackend):
 
     #: Who is told of jobs that were added; None where the workers of such a database cannot be told.
     notifier: Notifier | None = None
+    #: How that database is set up; by whoever makes the store.
+    auditing: Callable[[Connection], Coroutine[Any, Any, list[Finding]]]
+
+    async def audit(self) -> list[Finding]:
+        """One read, as Django's connection has the database."""
+        return await self._runner.run(self.auditing, write=False)
 
     def inline(self) -> Self:
         """It never suspends as it is."""
@@ -69,6 +79,8 @@ class Shared:
     call_checks: dict[tuple[Any, bool], CallCheck] = field(default_factory=dict)
     #: Made from settings that no longer hold: whoever kept it asks again.
     is_stale: bool = False
+    #: What this process counts of the alias's jobs.
+    metrics: Metrics = field(default_factory=Metrics)
     _home: Backend | None = None
 
     @cached_property
@@ -113,12 +125,16 @@ class Shared:
     @property
     def is_timed_by_store(self) -> bool:
         """Whether times are the store's own, which no process here knows before it reads them."""
-        return isinstance(self.home, SqlBackend) and self.home.time.now() is None
+        time = getattr(self.home, "time", None)
+        return isinstance(time, StoreTime) and time.now() is None
 
     def _joined(self, alias: str, vendor: Vendor, translate: Translate | None) -> JoinedStore:
         runner = DjangoRunner(alias, translate)
         store = JoinedStore(vendor.dialect, runner, clock=self.clock, by_server=vendor.by_server)
         store.notifier = self._notifier
+        store.auditing = lambda connection: vendor.audit(
+            connection, vendor.statements, str(connections[alias].settings_dict["NAME"])
+        )
         return store
 
     @cached_property
@@ -215,11 +231,28 @@ def _with_path(settings: BackendSettings, error: ConfigurationError, name: str) 
 
 
 def open_url(settings: BackendSettings, clock: Clock) -> Backend:
-    """The store that a URL names, not yet connected."""
+    """The store that a URL names, not yet connected. Raises `SettingsProblems`, which tells what is wrong and where."""
     try:
         return open_backend(str(settings.url), clock=clock, **settings.store)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{option_path(settings.alias, 'url')}: {error}") from error
+        told = _complaints(settings, clock) or [f"{settings.path('url')}: {error}"]
+        raise SettingsProblems(told) from error
+
+
+def _complaints(settings: BackendSettings, clock: Clock) -> list[str]:
+    """What is wrong with each option beside a URL that is right by itself."""
+
+    def complaint(**option: Any) -> ConfigurationError | None:
+        try:
+            open_backend(str(settings.url), clock=clock, **option)
+        except ConfigurationError as error:
+            return error
+        return None
+
+    if complaint() is not None:
+        return []
+    told = {name: complaint(**{name: value}) for name, value in settings.store.items()}
+    return [_with_path(settings, error, name) for name, error in told.items() if error is not None]
 
 
 def usable(alias: str, params: Mapping[str, Any]) -> Shared:

@@ -5,7 +5,7 @@ and changes nothing.
 """
 
 from collections.abc import Callable
-from logging import DEBUG, ERROR, INFO, WARNING, Handler, Logger
+from logging import DEBUG, ERROR, INFO, WARNING, Handler, Logger, getLogger
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +18,8 @@ from django.tasks.signals import task_enqueued, task_finished, task_started
 from django.utils.log import RequireDebugTrue
 
 __all__ = ["is_heard", "is_logged", "log_only", "send", "task_enqueued", "task_finished", "task_started"]
+
+logger = getLogger("tinyjobs.tasks")
 
 _LOGGERS: dict[Signal, Callable[..., None]] = {
     task_enqueued: django_signals.log_task_enqueued,
@@ -62,7 +64,11 @@ def log_only(
     """Tell Django's logger, if it is still connected, what it writes; for when `is_heard` says that nobody else is."""
     if is_logged(signal, failed=failed):
         told: Any = SimpleNamespace(id=job_id, task=task, status=status, backend=alias)
-        _LOGGERS[signal](sender=sender, task_result=told)
+        try:
+            _LOGGERS[signal](sender=sender, task_result=told)
+        except Exception as error:
+            # As `send_robust` takes it: a log handler that raises must not fail the job it tells of.
+            logger.error("Django's line about job %s could not be logged: %s", job_id, error, extra={"job_id": job_id})
 
 
 def _has_handler(level: int) -> bool:

@@ -13,9 +13,11 @@ from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.backends.sqlite import connection as sqlite_connection
 from tinyjobs.backends.sqlite import errors as sqlite_errors
 from tinyjobs.backends.sqlite import options as sqlite_options
+from tinyjobs.backends.sqlite.audit import audit
 from tinyjobs.backends.sqlite.backend import SQLiteBackend
+from tinyjobs.backends.sqlite.looking import look_for_file
 from tinyjobs.core.clock import Clock
-from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.errors import ConfigurationError, SchemaMissingError
 from tinyjobs.taskbackend.vendors import PREFIX, Vendor
 
 
@@ -41,6 +43,13 @@ def _open(alias: str, clock: Clock, options: Mapping[str, Any]) -> Backend:
     return MigratedSQLite(path, clock=clock, prefix=PREFIX, **given)
 
 
+def _look_for_file(name: object, where: str) -> None:
+    try:
+        look_for_file(str(name))
+    except SchemaMissingError as error:
+        raise SchemaMissingError(f"{where}: {error} `manage.py migrate` makes it.") from error
+
+
 def _check(given: Mapping[str, Any]) -> object:
     usual = {"prefix": PREFIX, "busy_timeout": 5.0, "synchronous": "NORMAL", "returning": None}
     return sqlite_options.SqliteOptions.parse(**{**usual, **given}, library=sqlite_connection.library_version())
@@ -60,4 +69,6 @@ VENDOR = Vendor(
     check=_check,
     check_all=_check,
     open=_open,
+    audit=audit,
+    look_for_file=_look_for_file,
 )

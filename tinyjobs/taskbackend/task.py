@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from inspect import iscoroutinefunction
-from typing import Any, Self, cast
+from typing import Any, Never, Self, cast
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
@@ -110,7 +110,7 @@ class Task(TaskBase):
         key: str | None = None,
         max_attempts: int | None = None,
         expires: float | timedelta | datetime | None = None,
-        **other: Any,
+        **other: Never,
     ) -> Self:
         """A copy with these values; None leaves a value as it is.
 

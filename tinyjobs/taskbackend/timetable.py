@@ -12,6 +12,7 @@ from django.tasks.exceptions import InvalidTask
 from tinyjobs.core.errors import ConfigurationError, TinyJobsError, UnknownTaskError
 from tinyjobs.core.job import Job
 from tinyjobs.core.schedules import RULE_OPTIONS, Rule, Schedule
+from tinyjobs.core.sentences import say
 from tinyjobs.taskbackend.results import JobResult
 from tinyjobs.taskbackend.running import TaskCall
 from tinyjobs.taskbackend.sending import Draft
@@ -58,7 +59,13 @@ class DjangoTimetable:
     def _task(self, schedule: Schedule) -> AnyTask:
         spec = self._shared.catalogue.find(schedule.task)
         if spec is None or not isinstance(spec.call, TaskCall):
-            raise UnknownTaskError(f"{schedule.source}: there is no task {schedule.task!r} in the installed apps.")
+            raise UnknownTaskError(
+                say(
+                    "%(source)s: there is no task %(task)s in the installed apps.",
+                    source=schedule.source,
+                    task=repr(schedule.task),
+                )
+            )
         task = spec.call.task
         changes: dict[str, Any] = {
             "queue_name": schedule.queue,

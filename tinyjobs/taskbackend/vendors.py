@@ -5,7 +5,7 @@ A database whose vendor is not listed here cannot be a store; `migrate` leaves i
 driver above all, is imported when a project turns out to have such a database.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -18,6 +18,7 @@ from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
 from tinyjobs.core.clock import Clock
+from tinyjobs.core.watching import Finding
 from tinyjobs.taskbackend.notifying import Announce
 
 #: The prefix of the tables in a Django database: the one that the models describe.
@@ -63,6 +64,10 @@ class Vendor:
     check_all: Callable[[Mapping[str, Any]], object]
     #: From an alias of DATABASES, the clock, and the store's own options.
     open: Callable[[str, Clock, Mapping[str, Any]], Backend]
+    #: From a connection, the statements and the database's NAME: how it is set up, against what the guarantees need.
+    audit: Callable[[Connection, Statements, str], Coroutine[Any, Any, list[Finding]]]
+    #: From NAME, and how messages call the database: raises `SchemaMissingError` where to connect would make its file.
+    look_for_file: Callable[[object, str], None] = lambda name, where: None
     #: Why no worker can open the database of this connection, and what to do about it; None where one can.
     missing_for_workers: Callable[[BaseDatabaseWrapper], tuple[str, str] | None] = lambda connection: None
     #: From the store's own options, how workers are told of jobs; None where they are not, or find out themselves.

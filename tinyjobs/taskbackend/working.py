@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.firing import MISFIRE_GRACE
+from tinyjobs.operations.telemetry import around
 from tinyjobs.runtime.engine import Engine
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.standalone import SchedulerReport, StandaloneScheduler
@@ -70,6 +71,7 @@ def _open_engine(alias: str) -> Generator[Engine]:
         clock=shared.clock,
         hooks=finished.hooks(),
         around=hygiene,
+        tracing=around,
         timetable=shared.timetable,
         max_result_bytes=shared.settings.max_result_bytes,
         retention=shared.settings.retention,

@@ -8,12 +8,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
-from django.tasks import TaskResult, TaskResultStatus
-from django.tasks.signals import task_enqueued
+from django.db.models.signals import post_save
+from django.tasks import TaskResultStatus
 
 from shop.demo.verdict import PURPOSES, Events, Row, complaints, read_rows, table
 from shop.demo.workers import DemoFailed, WorkerProcess
-from shop.models import Product
+from shop.models import Order, Product
 from shop.orders import OutOfStock, place_order
 from shop.payment import PaymentDeclined
 
@@ -56,6 +56,9 @@ class Story:
         is_file = connection.vendor == "sqlite"
         place = f"in {settings.VAR}" if is_file else f"{connection.settings_dict['NAME']} on Postgres"
         self._say(f"A fresh database, {place}")
+        jobs = settings.TASKS["default"].get("OPTIONS", {})
+        if "url" in jobs:
+            self._say(f"Jobs are kept in Redis. Of an earlier demo's keys {_forget(**jobs)} were deleted.")
         connection.close()
         if not is_file:
             _make_anew(connection.settings_dict["NAME"])
@@ -69,19 +72,17 @@ class Story:
         self._say("\nOrders are placed, each with its jobs in one transaction:")
         products = {product.name: product.pk for product in Product.objects.all()}
         for email, wanted in ORDERS:
-            with _listening() as handed_out:
+            with _watching() as orders:
                 try:
                     order = place_order(email, {products[name]: quantity for name, quantity in wanted.items()})
                 except (PaymentDeclined, OutOfStock) as refusal:
-                    self._note_rollback(handed_out)
-                    self._say(f"  {email}: rolled back with {len(handed_out)} jobs. {refusal}")
+                    given_up = [job_id for order in orders.values() for job_id in order.jobs.values()]
+                    self.events.ids_in_vain += given_up
+                    self.events.rolled_back += orders
+                    self._say(f"  {email}: rolled back with {len(given_up)} jobs. {refusal}")
                 else:
                     self.events.committed.append(order.reference)
-                    self._say(f"  {email}: committed with {len(handed_out)} jobs, order {order.reference}")
-
-    def _note_rollback(self, handed_out: list[TaskResult]) -> None:
-        self.events.ids_in_vain += [result.id for result in handed_out]
-        self.events.rolled_back += {result.args[0]: None for result in handed_out}
+                    self._say(f"  {email}: committed with {len(order.jobs)} jobs, order {order.reference}")
 
     def _lose_a_worker(self) -> None:
         self._say("\nA first worker starts, with one thread, and takes a minute for an invoice.")
@@ -140,16 +141,24 @@ def _counted(rows: list[Row]) -> str:
     return ", ".join(f"{number} {status.lower()}" for status, number in Counter(row.status for row in rows).items())
 
 
+def _forget(url: str, prefix: str) -> int:
+    """Delete what an earlier demo left in Redis; how many keys that were."""
+    import redis
+
+    with redis.Redis.from_url(url) as client:
+        return sum(client.delete(key) for key in client.scan_iter(f"{{{prefix}}}:*", count=1_000))
+
+
 @contextmanager
-def _listening() -> Iterator[list[TaskResult]]:
-    """Collects the result of every enqueue inside the block, also of those that are rolled back later."""
-    heard: list[TaskResult] = []
+def _watching() -> Iterator[dict[str, Order]]:
+    """Every order that is written inside the block, by its reference, also of transactions that are rolled back."""
+    seen: dict[str, Order] = {}
 
-    def listen(task_result: TaskResult, **_: Any) -> None:
-        heard.append(task_result)
+    def note(instance: Order, **_: Any) -> None:
+        seen[instance.reference] = instance
 
-    task_enqueued.connect(listen)
+    post_save.connect(note, sender=Order)
     try:
-        yield heard
+        yield seen
     finally:
-        task_enqueued.disconnect(listen)
+        post_save.disconnect(note, sender=Order)

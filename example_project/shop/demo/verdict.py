@@ -1,18 +1,21 @@
 """What the store holds in the end, as a table, and whether that is what it must hold.
 
-Everything is read back: the statuses by `get_result`, the attempts and the number of jobs from the models of tinyjobs,
-the effects from the files that the tasks wrote.
+Everything is read back, wherever jobs are kept: statuses and attempts by `get_result`, the number of jobs by
+`manage.py tinyjobs stats`, the effects from the files that the tasks wrote.
 """
 
+import io
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from django.tasks import TaskResultStatus, default_task_backend
+from django.core.management import call_command
+from django.tasks import TaskResult, TaskResultStatus, default_task_backend
 from django.tasks.exceptions import TaskResultDoesNotExist
 
 from shop.models import Order
-from tinyjobs.models import Execution, Job
+from tinyjobs import WorkerLost
 
 PURPOSES = ("receipt", "invoice", "export", "feed")
 ONE_RUN = ["success"]
@@ -51,7 +54,8 @@ def read_rows(references: Sequence[str]) -> list[Row]:
     for order in Order.objects.filter(pk__in=references).order_by("placed_at"):
         for purpose in PURPOSES:
             job_id = order.jobs.get(purpose, "")
-            rows.append(Row(order.reference, purpose, job_id, _status(job_id), _executions(job_id)))
+            result = _result(job_id)
+            rows.append(Row(order.reference, purpose, job_id, _status(result), _executions(result)))
     return rows
 
 
@@ -94,10 +98,12 @@ def _wrong_runs(events: Events, rows: Sequence[Row]) -> Iterator[str]:
 
 def _unwanted(events: Events) -> Iterator[str]:
     for job_id in events.ids_in_vain:
-        if _status(job_id) != "ABSENT":
+        if _result(job_id) is not None:
             yield f"The job {job_id} of an order that was rolled back is in the store."
     expected = len(events.committed) * len(PURPOSES)
-    found = Job.objects.count()
+    stats = io.StringIO()
+    call_command("tinyjobs", "stats", "--json", stdout=stats)
+    found = sum(json.loads(stats.getvalue())["by_status"].values())
     if found != expected:
         yield f"The store holds {found} jobs; {len(events.committed)} orders should have made {expected}."
 
@@ -117,12 +123,20 @@ def _effects(events: Events, directory: Path) -> Iterator[str]:
             yield f"Something was written for order {reference}, which was rolled back."
 
 
-def _status(job_id: str) -> str:
+def _result(job_id: str) -> TaskResult | None:
     try:
-        return default_task_backend.get_result(job_id).status.value
+        return default_task_backend.get_result(job_id)
     except TaskResultDoesNotExist:
-        return "ABSENT"
+        return None
 
 
-def _executions(job_id: str) -> list[str]:
-    return list(Execution.objects.filter(job_id=job_id).order_by("claim").values_list("status", flat=True))
+def _status(result: TaskResult | None) -> str:
+    return "ABSENT" if result is None else result.status.value
+
+
+def _executions(result: TaskResult | None) -> list[str]:
+    """How each attempt ended, oldest first."""
+    if result is None:
+        return []
+    ended = ["lost" if error.exception_class is WorkerLost else "failed" for error in result.errors]
+    return ended + ["success"] * (result.status == TaskResultStatus.SUCCESSFUL)

@@ -89,7 +89,7 @@ class DjangoProgram(Program):
         filled = {"finished": 0, "delayed": delayed, "priority": priority}
         if self.finished_job and finished:
             done = self.noop.enqueue().id
-            self.run_one_noop()
+            self.run_noops()
             self._copy(done, finished, attached=True)
             filled["finished"] = finished
         later = self.noop.using(run_after=timezone.now() + timedelta(days=99), priority=priority)

@@ -1,7 +1,8 @@
 """One Django project for all Django programs, with the settings a production project would give its database.
 
 On SQLite: WAL with `synchronous = NORMAL`, transactions that begin immediate, a bounded wait for the lock. On Postgres:
-Django's own, with connections that are kept. The program says in the environment which app and task backend it brings.
+Django's own, with connections that are kept. With jobs in Redis the project has a SQLite file beside them. The program
+says in the environment which app and task backend it brings.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if _url.scheme == "postgresql":
 else:
     _database = {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": str(Path(_store)),
+        "NAME": str(Path(os.environ["BENCH_FOLDER"], "project.db") if _url.scheme == "redis" else Path(_store)),
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,

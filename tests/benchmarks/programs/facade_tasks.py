@@ -13,7 +13,7 @@ from tinyjobs import TinyJobs
 
 join_if_worker()
 store = os.environ["BENCH_STORE"]
-app = TinyJobs(store if store.startswith("postgresql://") else f"sqlite:///{store}")
+app = TinyJobs(store if "://" in store else f"sqlite:///{store}")
 
 
 @app.task

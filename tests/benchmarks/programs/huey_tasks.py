@@ -6,12 +6,15 @@ import os
 
 from board import join_if_worker, mark
 from board import stamp as note
-from huey import SqliteHuey
+from huey import PriorityRedisHuey, RedisHuey, SqliteHuey
 
 join_if_worker()
-# fsync=False is huey's own faster setting; left out, SQLite syncs the file at every commit.
-faster = {"fsync": False} if os.environ.get("BENCH_VARIANT") == "nofsync" else {}
-huey = SqliteHuey("bench", filename=os.environ["BENCH_STORE"], **faster)
+store, variant = os.environ["BENCH_STORE"], os.environ.get("BENCH_VARIANT")
+if store.startswith("redis://"):
+    huey = (PriorityRedisHuey if variant == "priority" else RedisHuey)("bench", url=store)
+else:
+    # fsync=False is huey's own faster setting; left out, SQLite syncs the file at every commit.
+    huey = SqliteHuey("bench", filename=store, **({"fsync": False} if variant == "nofsync" else {}))
 
 
 @huey.task()

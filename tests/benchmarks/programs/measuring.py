@@ -73,6 +73,10 @@ class Program:
         """Sends one job in a transaction of its own, from one of several threads."""
         raise NotImplementedError
 
+    def load_due_at_once(self, jobs: int, delay: float) -> None:
+        """Sends so many no-op jobs that all fall due at one moment, `delay` seconds from now."""
+        raise NotImplementedError
+
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         """Puts finished jobs, and jobs delayed far into the future, into the store; answers how many stand there."""
         raise NotImplementedError
@@ -100,14 +104,19 @@ class Program:
     def on_postgres(self) -> bool:
         return isinstance(self.store, PostgresStore)
 
+    @property
+    def on_redis(self) -> bool:
+        return self.arguments.store.startswith("redis://")
+
     def reading(self) -> AbstractContextManager[Connection]:
         return self.store.reading()
 
-    def run_one_noop(self) -> None:
-        """Has a worker run the one job that was sent, to the end: a row of it is then there to be copied."""
+    def run_noops(self, jobs: int = 1) -> None:
+        """Has a worker run the jobs that were sent, to the end. A row of one is then there to be copied."""
         with self.workers(1) as workers:
             workers.board.open_gate()
-            workers.wait(lambda: workers.board.count() >= 1 and not self.unfinished(), "did not run the sample job")
+            workers.wait(lambda: workers.board.count() >= jobs, "did not run the jobs")
+            workers.wait(lambda: not self.unfinished(), "did not record the jobs")
 
     @contextmanager
     def workers(self, count: int, role: str = "work") -> Iterator[Workers]:
@@ -189,7 +198,7 @@ def _parse(description: str, shapes: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("shape", choices=[*shapes, "fill", "work", "send"])
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder for this run")
-    parser.add_argument("--store", required=True, help="the SQLite file or the Postgres database of this run")
+    parser.add_argument("--store", required=True, help="the SQLite file, Postgres database or Redis server of this run")
     parser.add_argument("--prepared", action="store_true", help="the store was laid already, by `fill`")
     parser.add_argument("--kind", default="coroutine", choices=("coroutine", "thread"))
     parser.add_argument("--variant", default="", help="a setting that only this program knows")

@@ -64,7 +64,7 @@ class Chancy(AsynchronousProgram):
 
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         done = self.app.sync_push(self.noop).identifier
-        self.run_one_noop()
+        self.run_noops()
         due = datetime.now(UTC) + timedelta(days=99)
         late = self.app.sync_push(self.noop.with_scheduled_at(due).with_priority(priority)).identifier
         spread = {"priority": f"chancy_jobs.priority + mod(n, {PRIORITIES})"}

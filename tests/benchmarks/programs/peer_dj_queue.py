@@ -49,7 +49,7 @@ class DjQueue(DjangoProgram):
         from django.utils import timezone
 
         done = self.noop.enqueue().id
-        self.run_one_noop()
+        self.run_noops()
         self._copy(done, finished, attached=False)
         late = self.noop.using(run_after=timezone.now() + timedelta(days=99), priority=priority).enqueue().id
         spread = {"priority": f"priority + mod(n, {PRIORITIES})"}

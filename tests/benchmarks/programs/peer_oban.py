@@ -56,7 +56,7 @@ class Oban(AsynchronousProgram):
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         """Its priorities are ten, from 0, which is the first and what a job has by default."""
         done = self.wait_for(self.oban.enqueue(self.noop.new())).id
-        self.run_one_noop()
+        self.run_noops()
         later = self.noop.new()
         later.scheduled_at = datetime.now(UTC) + timedelta(days=99)
         late = self.wait_for(self.oban.enqueue(later)).id

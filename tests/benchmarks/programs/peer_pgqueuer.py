@@ -71,7 +71,7 @@ class PgQueuer(AsynchronousProgram):
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         """A finished job is gone from its queue and stands in its log, with a line for each of its three steps."""
         (done,) = self.wait_for(self.queries.enqueue(self.noop, None))
-        self.run_one_noop()
+        self.run_noops()
         later = timedelta(days=99)
         (late,) = self.wait_for(self.queries.enqueue(self.noop, None, priority=priority, execute_after=later))
         spread = {"priority": f"pgqueuer.priority + mod(n, {PRIORITIES})"}

@@ -51,7 +51,7 @@ class Procrastinate(Program):
 
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         done = self.noop.defer()
-        self.run_one_noop()
+        self.run_noops()
         due = datetime.now(UTC) + timedelta(days=99)
         late = self.noop.configure(schedule_at=due, priority=priority).defer()
         spread = {"priority": f"procrastinate_jobs.priority + mod(n, {PRIORITIES})"}

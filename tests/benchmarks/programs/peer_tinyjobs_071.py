@@ -42,7 +42,7 @@ class PublicTinyJobs(FacadeProgram):
     def fill(self, finished: int, delayed: int, priority: int) -> dict[str, int]:
         self.app.counts()
         self.noop.enqueue()
-        self.run_one_noop()
+        self.run_noops()
         self.noop.with_options(delay=9e6, priority=priority).enqueue()
         with self.reading() as connection:
             (done,) = connection.execute("SELECT id FROM jobs WHERE status = 'success'").fetchone()

@@ -24,16 +24,21 @@ def drain(program: Program) -> dict[str, Any]:
     program.store.settle()
     with program.workers(program.arguments.workers) as workers:
         board = workers.board
-        spent = workers.cpu_seconds()
+        spent, served = workers.cpu_seconds(), program.store.busy_seconds()
         opened = board.open_gate()
         workers.wait(lambda: board.count() >= jobs, "did not run every job")
         settled, ended = _settled(program, workers)
         seconds = settled - board.started()
         used = workers.cpu_seconds() - spent
+        served_since = program.store.busy_seconds()
         runs = board.counts(program.arguments.workers)
+    if sum(runs) != jobs:
+        raise SystemExit(f"{program.name}: {jobs} jobs ran {sum(runs)} times")
     if finished_before is not None and program.finished() != finished_before + jobs:
         raise SystemExit(f"{program.name}: the store does not show all {jobs} jobs as ended in success")
+    server = {} if served is None else {"server_cpu_us_per_job": 1e6 * (served_since - served) / jobs}
     return {
+        **server,
         "seconds": seconds,
         "rate": jobs / seconds,
         "rate_from_gate": jobs / (settled - opened),
@@ -186,6 +191,40 @@ def idle(program: Program) -> dict[str, Any]:
     return figures
 
 
+def pressure(program: Program) -> dict[str, Any]:
+    """A worker's claims with a long queue, while as many delayed jobs as asked for fall due at one moment.
+
+    Told are the server's own times of the slow scripts, and how long it left another client's `PING` unanswered.
+    """
+    jobs, delay = program.arguments.jobs, program.arguments.delay
+    program.load_noops(program.arguments.finished)
+    due = time.monotonic() + delay
+    program.load_due_at_once(program.arguments.delayed, delay)
+    program.store.settle()
+    time.sleep(max(0.0, due - time.monotonic()))
+    program.store.watch_slow()
+    waits = []
+    with program.workers(1) as workers:
+        workers.board.open_gate()
+        while workers.board.count() < jobs:
+            begun = time.perf_counter()
+            program.store.client.ping()
+            waits.append(1000 * (time.perf_counter() - begun))
+            workers.wait(lambda: True, "did not run the jobs")
+            time.sleep(0.0005)
+        seconds = workers.board.last() - workers.board.started()
+    slow = program.store.slow() or [0.0]
+    waits.sort()
+    return {
+        "rate": jobs / seconds,
+        "slowest_ms": slow[-1],
+        "slow_p50_ms": statistics.median(slow),
+        "slow_scripts": len(slow),
+        "ping_p50_ms": statistics.median(waits),
+        "ping_max_ms": waits[-1],
+    }
+
+
 SHAPES = {
     "drain": drain,
     "enqueue": enqueue,
@@ -194,4 +233,5 @@ SHAPES = {
     "latency": latency,
     "lateness": lateness,
     "idle": idle,
+    "pressure": pressure,
 }

@@ -12,14 +12,22 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from store_redis import RedisStore
 
 # As `unfinished` and the fillings use it: both drivers' connections answer to it.
 Connection = Any
 
 
-def store_at(address: str) -> SQLiteStore | PostgresStore:
+def store_at(address: str) -> SQLiteStore | PostgresStore | RedisStore:
     """The store that a URL or a path names."""
+    if address.startswith("redis://"):
+        # Imported when it is wanted: it needs the driver.
+        from store_redis import RedisStore
+
+        return RedisStore(address)
     return PostgresStore(address) if address.startswith("postgresql://") else SQLiteStore(Path(address))
 
 
@@ -49,6 +57,9 @@ class SQLiteStore:
 
     def statements(self) -> None:
         """Counted by servers alone."""
+
+    def busy_seconds(self) -> None:
+        """There is no server."""
 
     def sample(self, connection: Connection, table: str, id_column: str, shown: str) -> Any:
         """The id, as it stands in the table, of the row whose id a queue shows as this text."""
@@ -138,6 +149,9 @@ class PostgresStore:
                 " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = %s)"
             )
             return int(connection.execute(query, (self.database,)).fetchone()[0])
+
+    def busy_seconds(self) -> None:
+        """Not asked: its work is spread over a process for each session."""
 
     def sample(self, connection: Connection, table: str, id_column: str, shown: str) -> Any:
         query = f"SELECT {id_column} FROM {table} WHERE {id_column}::text = %s"

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tinyjobs.backends.base import Backend
 from tinyjobs.backends.postgres import indexes
+from tinyjobs.backends.postgres.audit import audit
 from tinyjobs.backends.postgres.dialect import PostgresDialect
 from tinyjobs.backends.postgres.joining import Joining
 from tinyjobs.backends.postgres.listener import Listener
@@ -22,7 +23,7 @@ from tinyjobs.backends.postgres.source import Source
 from tinyjobs.backends.postgres.threadpool import ThreadPool
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Connection
-from tinyjobs.backends.sql.layout import install
+from tinyjobs.backends.sql.layout import check_tables, install
 from tinyjobs.backends.sql.statements import Statements
 from tinyjobs.backends.waiters import Waiters
 from tinyjobs.core.clock import Clock, SystemClock
@@ -31,6 +32,7 @@ from tinyjobs.core.job import ClaimRequest, Recorded
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import Outcome
 from tinyjobs.core.url import shown_url
+from tinyjobs.core.watching import Finding
 
 logger = logging.getLogger("tinyjobs.store")
 
@@ -88,6 +90,12 @@ class PostgresBackend(SqlBackend):
             await runner.apart(self._prepare)
             self._source.is_placed = True
 
+    async def check_layout(self) -> None:
+        """A few reads on a connection of its own. Indexes are left to `setup`."""
+        if not self._source.is_placed:
+            runner: Any = self._runner
+            await runner.apart(self._look_for_tables)
+
     def inline(self) -> Self:
         """The twin for synchronous callers: a connection of the threads' pool for each call, nothing suspends."""
         return self.on(self._threads)
@@ -126,6 +134,10 @@ class PostgresBackend(SqlBackend):
         await self._own.close()
         await self._threads.close()
 
+    async def audit(self) -> list[Finding]:
+        """One read."""
+        return await self._runner.run(lambda connection: audit(connection, self.statements), write=False)
+
     # --- waking -------------------------------------------------------------------------------------------------
 
     async def record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None = None) -> Recorded:
@@ -150,6 +162,10 @@ class PostgresBackend(SqlBackend):
     def can_wake(self) -> bool:
         """Whether notifications arrive, as far as is known. One that is lost is found out by the next check."""
         return self._listener is not None and self._listener.hears
+
+    def claims_freely(self) -> bool:
+        """One round trip either way, and no lock where nothing is found."""
+        return True
 
     def nudge(self, queues: Collection[str] = ()) -> None:
         """Wake the workers of this process that wait on this store."""
@@ -183,6 +199,10 @@ class PostgresBackend(SqlBackend):
         runner: Any = self._runner
         await refuse_transaction_pooling(connection, self.statements["session"], runner.apart, self.where)
         await self._install(connection)
+
+    async def _look_for_tables(self, connection: Connection) -> None:
+        await self._place(connection)
+        await check_tables(connection, self.statements, self.where)
 
     async def _install(self, connection: Connection) -> None:
         await self._place(connection)

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from tinyjobs.backends.sql.claim import LET_IN, queue_order, sound_jobs
+from tinyjobs.backends.sql.claim import LET_IN, sound_jobs
 from tinyjobs.backends.sql.connection import Connection, Row
 from tinyjobs.backends.sql.rows import as_json, pack_outcomes
 from tinyjobs.backends.sql.statements import Statement, Statements
-from tinyjobs.backends.sql.time import Now, StoreTime
+from tinyjobs.backends.time import Now, StoreTime
 from tinyjobs.core.errors import StoreError
-from tinyjobs.core.job import Claimed, ClaimRequest, Job, Recorded, ScheduleMove
+from tinyjobs.core.job import Claimed, ClaimRequest, Job, Recorded, ScheduleMove, queue_order
 from tinyjobs.core.status import JobStatus
-from tinyjobs.core.transitions import Outcome
+from tinyjobs.core.transitions import EXPIRED, Outcome
 
 # Bytes of payloads in one statement at most, far below what the server takes as one value.
 _BATCH_BYTES = 64 * 2**20
@@ -83,11 +83,33 @@ class PostgresDialect:
                 await connection.execute(self["requeue_unreserve"], [job_id])
             return bool(await connection.execute(self["requeue"], [now, job_id]))
 
+    async def delete(self, connection: Connection, job_id: str, now: Now) -> bool:
+        """The job is locked first, so that all of its executions are seen."""
+        async with connection.transaction():
+            if not await connection.fetch(self["delete_pick"], [job_id]):
+                return False
+            return bool(await self.purge(connection, [job_id], now))
+
+    async def purge(self, connection: Connection, ids: Sequence[str], now: Now) -> int:
+        """Two statements. The jobs are locked already."""
+        packed = as_json(ids)
+        await connection.execute(self["purge_executions"], [packed])
+        return await connection.execute(self["purge_jobs"], [packed, now])
+
+    async def end_unstarted(self, connection: Connection, ids: Sequence[str], now: Now) -> int:
+        """One statement."""
+        return await connection.execute(self["unstarted_end"], [now, as_json(ids), EXPIRED])
+
+    async def fold(self, connection: Connection, now: Now) -> None:
+        """One statement."""
+        await connection.execute(self["fold"], [now])
+
     # --- consuming ----------------------------------------------------------------------------------------------
 
     async def record(self, connection: Connection, outcomes: Sequence[Outcome], time: StoreTime) -> list[bool]:
         """One statement, in the caller's transaction."""
-        return (await self._turn(connection, outcomes, None, time)).applied
+        owner = min(outcome.job_id for outcome in outcomes) if outcomes else None
+        return (await self._turn(connection, outcomes, None, time, owner)).applied
 
     async def record_and_claim(
         self, connection: Connection, outcomes: Sequence[Outcome], request: ClaimRequest | None, time: StoreTime
@@ -121,13 +143,18 @@ class PostgresDialect:
         return [move.name in moved for move in moves]
 
     async def _turn(
-        self, connection: Connection, outcomes: Sequence[Outcome], request: ClaimRequest | None, time: StoreTime
+        self,
+        connection: Connection,
+        outcomes: Sequence[Outcome],
+        request: ClaimRequest | None,
+        time: StoreTime,
+        owner: str | None = None,
     ) -> Recorded:
         first: dict[tuple[str, int], int] = {}
         for place, outcome in enumerate(outcomes):
             first.setdefault((outcome.job_id, outcome.claim), place)
         places = list(first.values())
-        form, packed, binary = _pack([outcomes[place] for place in places], time)
+        form, packed, binary = _pack([outcomes[place] for place in places], time, owner)
         # A claim in the same statement would not see what the group puts back.
         is_apart = bool(binary) or any(outcome.status is JobStatus.QUEUED for outcome in outcomes)
         claimed, is_due = None, False
@@ -189,21 +216,27 @@ class PostgresDialect:
         return jobs
 
 
-def _pack(outcomes: Sequence[Outcome], time: StoreTime) -> tuple[str, list[Any], list[tuple[bytes, str, int]]]:
+def _pack(
+    outcomes: Sequence[Outcome], time: StoreTime, owner: str | None
+) -> tuple[str, list[Any], list[tuple[bytes, str, int]]]:
     """The form of the statement for a group, its parameters, and the results that travel beside it."""
     if not outcomes:
         return "", [], []
     result = outcomes[0].result
-    if (result is None or len(result) <= _COMPARED) and all(
-        outcome.status is JobStatus.SUCCESS and outcome.result == result and "," not in outcome.job_id
-        for outcome in outcomes
+    if (
+        owner is None
+        and (result is None or len(result) <= _COMPARED)
+        and all(
+            outcome.status is JobStatus.SUCCESS and outcome.result == result and "," not in outcome.job_id
+            for outcome in outcomes
+        )
     ):
         ids = ",".join([outcome.job_id for outcome in outcomes])
         claims = ",".join([str(outcome.claim) for outcome in outcomes])
         instants = ",".join([repr(outcome.finished_at) for outcome in outcomes])
         return "alike", [time.told(), ids, claims, instants, result], []
     packed, binary = pack_outcomes(outcomes, longest=_LONGEST)
-    return "any", [time.told(), packed], binary
+    return "any", [time.told(), packed, owner], binary
 
 
 def _asked(request: ClaimRequest, has_let_in: bool) -> tuple[str, list[Any]]:

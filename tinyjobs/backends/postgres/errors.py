@@ -4,22 +4,8 @@ import psycopg
 from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
-from tinyjobs.core.errors import DataRefusedError, SchemaMissingError, StoreBusyError, StoreError, StoreUnavailableError
-
-# By SQLSTATE, whole or by its class.
-_RETRIED = {"40001": "could not be serialized", "40P01": "met a deadlock"}
-_BUSY = {
-    "55P03": "A lock was held for too long.",
-    "57014": "The statement was cut off, by statement_timeout or by hand.",
-    "25P03": "The transaction stood idle for too long.",
-    "53300": "The server has no connection left.",
-}
-_MISSING = {"42P01", "42703", "3F000"}
-# What only an ON CONFLICT without its unique index meets.
-_UNARBITRATED = {"42P10"}
-_READ_ONLY = {"25006": "The server takes no writes: it is a standby or read-only."}
-_OUT_OF_REACH = {"08", "57", "58", "53", "28", "3D", "XX"}
-_REFUSED = {"22", "23", "54"}
+from tinyjobs.backends.postgres.states import message_of, told_by_state
+from tinyjobs.core.errors import DataRefusedError, StoreBusyError, StoreError, StoreUnavailableError
 
 
 def translate(error: BaseException, where: str) -> BaseException:
@@ -33,25 +19,10 @@ def translate(error: BaseException, where: str) -> BaseException:
     if not isinstance(error, psycopg.Error):
         return error
     state, text = error.sqlstate or "", message_of(error)
-    if state in _RETRIED:
-        told: StoreError = StoreBusyError(f"{where}: the statement {_RETRIED[state]}: {text}")
-    elif state in _BUSY:
-        told = StoreBusyError(f"{where}: {text}. {_BUSY[state]}")
-    elif state in _READ_ONLY:
-        told = StoreUnavailableError(f"{where}: {text}. {_READ_ONLY[state]}")
-    elif state in _MISSING:
-        told = SchemaMissingError(
-            f"{where}: {text}. The tables of tinyjobs are missing or older than this release: run `manage.py migrate` "
-            f"in a Django project, or setup() otherwise."
-        )
-    elif state in _UNARBITRATED:
-        told = SchemaMissingError(
-            f"{where}: {text}. A unique index or primary key of tinyjobs is missing or not valid. `manage.py migrate` "
-            f"in a Django project, or setup() in a process that starts, builds it again."
-        )
-    elif state[:2] in _REFUSED:
-        told = DataRefusedError(f"{where}: {text}")
-    elif state[:2] in _OUT_OF_REACH or (not state and isinstance(error, psycopg.OperationalError)):
+    told = told_by_state(state, text, where)
+    if told is not None:
+        return _told(told, error)
+    if not state and isinstance(error, psycopg.OperationalError):
         told = StoreUnavailableError(f"{where}: {text}")
     elif isinstance(error, psycopg.InterfaceError) or (not state and isinstance(error, psycopg.ProgrammingError)):
         told = StoreUnavailableError(f"{where}: {text}") if "closed" in text else StoreError(f"{where}: {text}")
@@ -77,13 +48,6 @@ def is_lost(error: BaseException) -> bool:
         and isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
         and not isinstance(error.__cause__, pg.ReadOnlySqlTransaction | PoolTimeout)
     )
-
-
-def message_of(error: BaseException) -> str:
-    """The driver's message in one line, without the statement it may quote."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(("LINE ", "^", "CONTEXT:", "DETAIL:", "HINT:"))]
-    return "; ".join(kept[:2]) or type(error).__name__
 
 
 def _told(told: StoreError, error: BaseException) -> StoreError:

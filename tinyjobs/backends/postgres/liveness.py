@@ -3,38 +3,52 @@
 Works on libpq's connection alone; knows neither pools nor statements.
 """
 
-import os
-import select
-import socket
 from contextlib import suppress
 from typing import Any
 
 import psycopg
 from psycopg import pq
 
+from tinyjobs.backends import sockets
+
+# With these words a server ends the connection; the end itself may come a moment later.
+_LAST_WORDS = (b"FATAL", b"PANIC")
+
 
 def is_open(pgconn: Any) -> bool:
-    """Read what the server has sent already, without asking it: a connection it has closed is not used."""
-    with suppress(psycopg.OperationalError):
-        # Not once: before the end of the connection comes the server's last word.
-        while pgconn.status == pq.ConnStatus.OK and _is_readable(pgconn.socket):
-            pgconn.consume_input()
-            while pgconn.notifies() is not None:
-                continue
+    """Read what the server has sent already, without asking it: a connection that it has closed is not used.
+
+    Nor is one that it is about to close, which is closed here. What it says goes where it always goes.
+    """
+    if pgconn.status != pq.ConnStatus.OK:
+        return False
+    if not sockets.is_readable(pgconn.socket):
+        return True
+    heard: list[bytes | None] = []
+    listener = pgconn.notice_handler
+
+    def listen(word: Any) -> None:
+        # Now: libpq takes the word back when this returns.
+        heard.append(word.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED))
+        if listener is not None:
+            listener(word)
+
+    pgconn.notice_handler = listen
+    try:
+        with suppress(psycopg.OperationalError):
+            # Not once: before the end of the connection comes the server's last word.
+            while pgconn.status == pq.ConnStatus.OK and sockets.is_readable(pgconn.socket):
+                pgconn.consume_input()
+                while pgconn.notifies() is not None:
+                    continue
+    finally:
+        pgconn.notice_handler = listener
+    if any(word in _LAST_WORDS for word in heard):
+        pgconn.finish()
     return bool(pgconn.status == pq.ConnStatus.OK)
-
-
-def _is_readable(descriptor: int) -> bool:
-    if not hasattr(select, "poll"):
-        return bool(select.select([descriptor], [], [], 0)[0])
-    # A process with many files open has descriptors too large for `select`.
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def cut_off(pgconn: Any) -> None:
     """End the connection under its statement, which then fails as if the server had gone."""
     if pgconn.status == pq.ConnStatus.OK:
-        with suppress(OSError), socket.socket(fileno=os.dup(pgconn.socket)) as twin:
-            twin.shutdown(socket.SHUT_RDWR)
+        sockets.cut_off(pgconn.socket)

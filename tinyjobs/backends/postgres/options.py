@@ -4,19 +4,18 @@ What is neither an option of the store nor one that libpq knows is refused here,
 Knows nothing of connections. The driver is asked what libpq knows when there is something to ask.
 """
 
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import unquote
 
+from tinyjobs.backends.optionvalues import parse_seconds, parse_switch
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, check_prefix
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.core.url import shown_url
 
 _OFF = ("none", "off", "0")
-_YES, _NO = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 # What libpq would take, but what decides how our own statements are sent and read.
 _OURS = frozenset({"cursor_factory", "row_factory", "prepare_threshold", "autocommit", "context"})
 
@@ -82,7 +81,10 @@ def parse_url(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Pos
             keywords[name] = value
         else:
             raise ConfigurationError(_unknown(shown, name))
-    return keywords, PostgresOptions.parse(own)
+    try:
+        return keywords, PostgresOptions.parse(own)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{shown}: {error}") from None
 
 
 def _taken_apart(url: str) -> tuple[str, str]:
@@ -161,27 +163,10 @@ def _count(name: str, value: object) -> int:
     return number
 
 
-def _seconds(name: str, value: object) -> float:
-    try:
-        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
-    except (ValueError, OverflowError):
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:
-        raise ConfigurationError(f"{name}: {value!r} is not a number of seconds up to 86400.")
-    return seconds
-
-
 def _seconds_or_none(name: str, value: object) -> float | None:
     if value is None or str(value).lower() in _OFF:
         return None
-    return _seconds(name, value)
-
-
-def _switch(name: str, value: object) -> bool:
-    spelled = str(value).lower() if isinstance(value, str | bool) else ""
-    if spelled not in _YES + _NO:
-        raise ConfigurationError(f"{name}: {value!r} is neither True nor False.")
-    return spelled in _YES
+    return parse_seconds(name, value)
 
 
 _CHECKS: dict[str, Any] = {
@@ -189,7 +174,7 @@ _CHECKS: dict[str, Any] = {
     "schema": _schema,
     "min_connections": _count,
     "max_connections": _count,
-    "pool_timeout": _seconds,
+    "pool_timeout": parse_seconds,
     "statement_timeout": _seconds_or_none,
-    "notify": _switch,
+    "notify": parse_switch,
 }

@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 
-from tinyjobs.backends.postgres.errors import message_of
 from tinyjobs.backends.postgres.options import PostgresOptions
+from tinyjobs.backends.postgres.states import message_of
 from tinyjobs.core.clock import Clock
 from tinyjobs.core.errors import StoreBusyError, StoreError, StoreUnavailableError
 

@@ -7,6 +7,7 @@ touches what it inherited.
 import os
 import threading
 import weakref
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -58,27 +59,26 @@ class ThreadPool(Retrying):
 
     async def _run[T](self, verb: Verb[T]) -> T:
         pool = self._pool if self._pool is not None and self._process == os.getpid() else self._open()
-        raw = self._take(pool)
-        self._in_use.add(raw)
+        taken = _Taken(pool, self._in_use)
         try:
+            raw = self._take(taken)
             return await verb(PostgresConnection(raw, self._source.where))
         except StoreError as error:
             if is_outdated(error):
-                raw.close()
+                taken.close()
             raise
         finally:
-            self._in_use.discard(raw)
-            pool.putconn(raw)
+            taken.put_back()
 
-    def _take(self, pool: "ConnectionPool[_SyncRaw]") -> _SyncRaw:
+    def _take(self, taken: "_Taken") -> _SyncRaw:
         source = self._source
         ends = source.clock.monotonic() + source.patience()
         try:
             while True:
-                raw = pool.getconn(max(ends - source.clock.monotonic(), 0.001))
+                raw = taken.one_more(max(ends - source.clock.monotonic(), 0.001))
                 if is_open(raw.pgconn):
                     return raw
-                pool.putconn(raw)
+                taken.put_back()
         except PoolTimeout as error:
             raise source.none_left(error, len(self._in_use)) from error
         except psycopg.Error as error:
@@ -126,6 +126,39 @@ class ThreadPool(Retrying):
             # The pool forgets one that could not be set up.
             raw.close()
             raise
+
+
+class _Taken:
+    """What one call has out of the pool. It goes back with this object at the latest, so that an interrupt on any line
+    of the call costs the pool no connection.
+    """
+
+    __slots__ = ("_in_use", "_pool", "_raws")
+
+    def __init__(self, pool: "ConnectionPool[_SyncRaw]", in_use: set[_SyncRaw]) -> None:
+        self._pool = pool
+        self._in_use = in_use
+        self._raws: list[_SyncRaw] = []
+
+    def one_more(self, seconds: float) -> _SyncRaw:
+        self._raws.append(self._pool.getconn(seconds))
+        self._in_use.add(self._raws[-1])
+        return self._raws[-1]
+
+    def close(self) -> None:
+        for raw in self._raws:
+            raw.close()
+
+    def put_back(self) -> None:
+        while self._raws:
+            self._in_use.discard(self._raws[-1])
+            self._pool.putconn(self._raws[-1])
+            self._raws.pop()
+
+    def __del__(self) -> None:
+        # One that went back just before the interrupt is refused by the pool.
+        with suppress(ValueError):
+            self.put_back()
 
 
 def _let_go(pool: "ConnectionPool[_SyncRaw]", process: int) -> None:

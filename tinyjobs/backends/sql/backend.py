@@ -10,13 +10,13 @@ from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, Protocol, Self
 
 from tinyjobs.backends.base import BaseBackend, Capabilities
-from tinyjobs.backends.sql import consume, control, firing, produce, purge
+from tinyjobs.backends.grouping import record_group
+from tinyjobs.backends.sql import consume, control, firing, listing, produce, purge, watching
 from tinyjobs.backends.sql.connection import Connection, Runner
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.statements import Statements
-from tinyjobs.backends.sql.time import StoreTime
+from tinyjobs.backends.time import StoreTime
 from tinyjobs.core.clock import Clock
-from tinyjobs.core.errors import DataRefusedError
 from tinyjobs.core.job import (
     Claimed,
     ClaimRequest,
@@ -31,6 +31,7 @@ from tinyjobs.core.job import (
 )
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import Outcome
+from tinyjobs.core.watching import Tally, WorkerSeen
 
 
 class _SqlVerb[**P, T](Protocol):
@@ -42,7 +43,16 @@ class _SqlVerb[**P, T](Protocol):
 class SqlBackend(BaseBackend):
     """A store behind SQL. `by_server`: its statements know the time, and the server's clock decides."""
 
-    capabilities = Capabilities(dedup=True, schedules=True, retention=True, result_ttl=True)
+    capabilities = Capabilities(
+        dedup=True,
+        schedules=True,
+        retention=True,
+        result_ttl=True,
+        delete=True,
+        workers_seen=True,
+        tallies=True,
+        search=True,
+    )
 
     def __init__(
         self, dialect: Dialect, runner: Runner, *, clock: Clock | None = None, by_server: bool = False
@@ -95,12 +105,7 @@ class SqlBackend(BaseBackend):
 
     async def record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None = None) -> Recorded:
         """One transaction; a group whose data is refused is taken apart, so one bad outcome fails alone."""
-        try:
-            return await self._record(outcomes, request)
-        except DataRefusedError as error:
-            if not outcomes:
-                raise
-            return await self._record_apart(outcomes, request, error)
+        return await record_group(self._record, outcomes, request)
 
     async def heartbeat(self, held: Sequence[Held], lease: float) -> Collection[Held]:
         """One transaction for all of them."""
@@ -222,25 +227,39 @@ class SqlBackend(BaseBackend):
         """One read; one statement where there are any."""
         return await self._write(purge.drop_results, task, older_than, since=since, limit=limit, time=self.time)
 
+    async def delete(self, job_id: str) -> bool:
+        """One transaction."""
+        return await self._write(purge.delete, job_id, self.time.now())
+
+    async def neighbours(self, job_id: str) -> tuple[str | None, str | None]:
+        """One read by primary key to either side."""
+        return await self._read(control.neighbours, job_id)
+
+    async def beat(self, worker: WorkerSeen) -> None:
+        """One statement."""
+        await self._write(watching.beat, worker, self.time)
+
+    async def sign_off(self, worker_id: str) -> None:
+        """One statement."""
+        await self._write(watching.sign_off, worker_id)
+
+    async def workers(self) -> list[WorkerSeen]:
+        """One read of a table with a row for each worker."""
+        return await self._read(watching.workers, self.time)
+
+    async def tallies(self, since: float) -> list[Tally]:
+        """One read."""
+        return await self._read(watching.tallies, since)
+
+    async def tidy(self) -> None:
+        """Two short writes where there is something to do."""
+        await self._write(watching.tidy, self.time)
+
     async def _record(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded:
         dialect, time = self.dialect, self.time
         return await self._runner.run(
             lambda connection: dialect.record_and_claim(connection, outcomes, request, time), write=True
         )
-
-    async def _record_apart(
-        self, outcomes: Sequence[Outcome], request: ClaimRequest | None, error: DataRefusedError
-    ) -> Recorded:
-        applied = [False] * len(outcomes)
-        refused: dict[int, Exception] = {0: error} if len(outcomes) == 1 else {}
-        if len(outcomes) > 1:
-            for place, outcome in enumerate(outcomes):
-                try:
-                    applied[place] = (await self._record([outcome], None)).applied[0]
-                except DataRefusedError as reason:
-                    refused[place] = reason
-        claimed = await self.claim(request) if request else None
-        return Recorded(applied, claimed, refused)
 
     async def _write[**P, T](self, verb: _SqlVerb[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._runner.run(lambda connection: verb(self.dialect, connection, *args, **kwargs), write=True)
@@ -254,8 +273,19 @@ class SqlBackend(BaseBackend):
         status: JobStatus | None = None,
         queue: str | None = None,
         task: str | None = None,
+        text: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        scan: int | None = None,
     ) -> Page:
-        """One read along an index in the order of the page."""
-        return await self._read(control.list_jobs, status=status, queue=queue, task=task, limit=limit, cursor=cursor)
+        """One read along an index in the order of the page; several for a text that is sought without a bound."""
+        return await self._read(
+            listing.list_jobs,
+            status=status,
+            queue=queue,
+            task=task,
+            text=text,
+            limit=limit,
+            cursor=cursor,
+            scan=scan,
+        )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tinyjobs.backends.sql.connection import Connection, Row
 from tinyjobs.backends.sql.rows import sound_job_from_row
 from tinyjobs.backends.sql.statements import Statements
-from tinyjobs.backends.sql.time import Now
+from tinyjobs.backends.time import Now
 from tinyjobs.core.errors import StoreError
-from tinyjobs.core.job import Claimed, ClaimRequest, Job
+from tinyjobs.core.job import Claimed, ClaimRequest, Job, queue_order
 
 logger = logging.getLogger("tinyjobs.store")
 
@@ -64,7 +64,9 @@ async def sound_jobs(
             logger.error("%s It counts as failed.", error)
             spoilt.append((now, str(error), row[0]))
     if spoilt:
-        await connection.many(statements["set_aside"], spoilt)
+        async with connection.transaction():
+            await connection.many(statements["tally_set_aside"], [(job_id, now) for _, _, job_id in spoilt])
+            await connection.many(statements["set_aside"], spoilt)
     return jobs, bool(spoilt)
 
 
@@ -84,8 +86,3 @@ async def _take(
     ids = json.dumps([row[0] for row in await connection.fetch(statements[form + "_pick"], picking)])
     await connection.execute(statements["claim_take"], [*taking, ids])
     return await connection.fetch(statements["by_ids"], [ids])
-
-
-def queue_order(job: Job) -> tuple[int, float, str]:
-    """The order of a claim's answer: priority, then age."""
-    return -job.priority, job.run_at, job.id

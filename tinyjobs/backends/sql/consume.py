@@ -7,7 +7,7 @@ from tinyjobs.backends.sql.claim import sound_jobs
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.rows import job_from_row
-from tinyjobs.backends.sql.time import Now, StoreTime
+from tinyjobs.backends.time import Now, StoreTime
 from tinyjobs.core import transitions
 from tinyjobs.core.job import Held, Job
 

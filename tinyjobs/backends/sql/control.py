@@ -1,17 +1,14 @@
-"""Verbs of people and programs that look at jobs and steer them: get, list, cancel, retry, figures. Written once."""
+"""Verbs of people and programs that look at jobs and steer them: get, cancel, retry, figures. Written once."""
 
 from collections import defaultdict
 from typing import Any
 
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
-from tinyjobs.backends.sql.rows import execution_from_row, job_from_row, running_execution
-from tinyjobs.backends.sql.time import Now, StoreTime
-from tinyjobs.core.job import Execution, Job, Page, QueueStats, Stats
+from tinyjobs.backends.sql.rows import execution_from_row, job_from_row
+from tinyjobs.backends.time import Now, StoreTime
+from tinyjobs.core.job import Execution, Job, QueueStats, Stats, running_execution
 from tinyjobs.core.status import JobStatus
-
-# Greater than every id, so that a first page is a page like any other.
-_NEWEST = "~"
 
 
 async def get(dialect: Dialect, connection: Connection, job_id: str) -> Job | None:
@@ -31,25 +28,10 @@ async def executions(dialect: Dialect, connection: Connection, job_id: str) -> l
     return found
 
 
-async def list_jobs(
-    dialect: Dialect,
-    connection: Connection,
-    *,
-    status: JobStatus | None,
-    queue: str | None,
-    task: str | None,
-    limit: int,
-    cursor: str | None,
-) -> Page:
-    """A page, newest first, by the id after which it begins."""
-    before = cursor or _NEWEST
-    if status is None and queue is not None:
-        rows = await connection.fetch(dialect["list_queue"], [queue, before, task, task, limit + 1])
-    else:
-        name = f"list_{status.value}" if status else "list_all"
-        rows = await connection.fetch(dialect[name], [before, queue, queue, task, task, limit + 1])
-    jobs = [job_from_row(row) for row in rows[:limit]]
-    return Page(jobs, jobs[-1].id if len(rows) > limit else None)
+async def neighbours(dialect: Dialect, connection: Connection, job_id: str) -> tuple[str | None, str | None]:
+    """The ids next to this one: the newer and the older."""
+    ((newer, older),) = await connection.fetch(dialect["neighbours"], [job_id, job_id])
+    return newer, older
 
 
 async def cancel(dialect: Dialect, connection: Connection, job_id: str, now: Now) -> bool:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.statements import Statement, Statements
-from tinyjobs.backends.sql.time import Now, StoreTime
+from tinyjobs.backends.time import Now, StoreTime
 from tinyjobs.core.job import ClaimRequest, Job, Recorded, ScheduleMove
 from tinyjobs.core.transitions import Outcome
 
@@ -32,7 +32,10 @@ class Dialect(Protocol):
         ...
 
     async def record(self, connection: Connection, outcomes: Sequence[Outcome], time: StoreTime) -> list[bool]:
-        """Apply the outcomes whose claim still holds, with their executions; which those were."""
+        """Apply the outcomes whose claim still holds, with their executions; which those were.
+
+        For whoever is not the worker that had the jobs: the first of them owns what the tallies get.
+        """
         ...
 
     async def record_and_claim(
@@ -51,6 +54,22 @@ class Dialect(Protocol):
 
     async def requeue(self, connection: Connection, job_id: str, now: Now) -> bool:
         """Put a failed or cancelled job back, unless its key is taken by now."""
+        ...
+
+    async def delete(self, connection: Connection, job_id: str, now: Now) -> bool:
+        """Delete an ended job that no job waits for, with its executions; False if it is none."""
+        ...
+
+    async def purge(self, connection: Connection, ids: Sequence[str], now: Now) -> int:
+        """Delete these ended jobs, one at least, with their executions, in the caller's transaction; how many."""
+        ...
+
+    async def end_unstarted(self, connection: Connection, ids: Sequence[str], now: Now) -> int:
+        """End those of these jobs, one at least, that have not started by their expiry; how many."""
+        ...
+
+    async def fold(self, connection: Connection, now: Now) -> None:
+        """Fold old tallies into fewer rows, all or nothing."""
         ...
 
     async def present(self, connection: Connection, time: StoreTime) -> float:

@@ -7,7 +7,7 @@ from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.produce import enqueue_many
 from tinyjobs.backends.sql.rows import schedule_from_row, schedule_row
-from tinyjobs.backends.sql.time import Now
+from tinyjobs.backends.time import Now
 from tinyjobs.core.job import Job, ScheduleMove, ScheduleState
 
 

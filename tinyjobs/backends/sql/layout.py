@@ -1,23 +1,20 @@
 """The layout of a SQL store: its version, who may work on it, and how its tables come to be.
 
-One DDL, in the store's `schema/` folder, is run by `setup()` and by Django's migrations alike. Three rows of the meta
-table tell of it: `layout`, our own mark (an older public package of the same name uses the same table names with
-other columns); `schema_version`; and `compatible_since`, the oldest version whose code works on the store as it is.
+One DDL, in the store's `schema/` folder, is run by `setup()` and by Django's migrations alike. The marks that tell of
+it are rows of the meta table.
 """
 
 import logging
 import re
-import secrets
+from collections.abc import Collection
 
+from tinyjobs.backends.marks import SCHEMA_VERSION, check_version, is_ours, new_marks
 from tinyjobs.backends.sql.connection import Connection, Verb
 from tinyjobs.backends.sql.statements import Statement, Statements
-from tinyjobs.core.errors import ConfigurationError, NewerStoreError, SchemaMissingError
+from tinyjobs.core.errors import ConfigurationError, SchemaMissingError
 
 logger = logging.getLogger("tinyjobs.store")
 
-LAYOUT = "tinyjobs-django"
-SCHEMA_VERSION = 1
-COMPATIBLE_SINCE = 1
 _PLACE = r'(?:"(?:[^"]|"")*"\.)?'
 _MADE = re.compile(rf"CREATE (?:UNIQUE )?(?:TABLE|INDEX) {_PLACE}(\w+)(?: ON {_PLACE}(\w+))?")
 
@@ -30,22 +27,24 @@ async def install(
     suits: Verb[None] | None = None,
     first: Verb[None] | None = None,
     tables_only: bool = False,
+    just_made: Collection[str] = (),
 ) -> None:
     """Create what the DDL has and the store lacks, once it is sure whose tables these are.
 
     Safe when many processes start at once. A store laid out by a newer release is left as it is. `suits` is asked
     before the first table is made, and raises where a store should not live. `first` opens the transaction: it keeps
     other processes out, where beginning one does not. `tables_only`: an index that a table lacks which is there
-    already is left to the caller.
+    already is left to the caller. `just_made`: tables that are there because the caller made them a moment ago, in the
+    transaction that is open.
     """
-    lacking = await _lacking(connection, statements, where, first)
+    lacking = await _lacking(connection, statements, where, first, just_made)
     if not (_with_new_tables(statements, lacking) if tables_only else lacking):
         return
     async with connection.transaction():
         if first is not None:
             await first(connection)
         # Another process may have been first while this one waited for the lock.
-        lacking = await _lacking(connection, statements, where)
+        lacking = await _lacking(connection, statements, where, just_made=just_made)
         is_new = len(lacking) == len(_made(statements))
         if tables_only:
             lacking = _with_new_tables(statements, lacking)
@@ -54,8 +53,10 @@ async def install(
         if lacking and not is_new:
             logger.warning("%s lacked %s; made again, without what it held.", where, ", ".join(lacking))
         for name, statement in _made(statements).items():
-            if name in lacking:
+            if name in lacking and name not in just_made:
                 await connection.execute(statement)
+        if f"{statements.prefix}_tallies" in lacking and not is_new:
+            await connection.execute(statements["recount"])
         await write_meta(connection, statements)
 
 
@@ -65,6 +66,20 @@ async def check(connection: Connection, statements: Statements, where: str) -> N
         raise SchemaMissingError(f"{where} has no {statements.prefix}_jobs table yet. Run `manage.py migrate`.")
 
 
+async def check_tables(connection: Connection, statements: Statements, where: str) -> None:
+    """Raise `SchemaMissingError` where a table is not there that `install` would make; makes none."""
+    missing = _with_new_tables(statements, await _lacking(connection, statements, where))
+    if len(missing) == len(_made(statements)):
+        raise SchemaMissingError(f"{where} holds no tables named {statements.prefix}_….")
+    if missing:
+        raise SchemaMissingError(f"{where} lacks {', '.join(missing)}.")
+
+
+async def is_complete(connection: Connection, statements: Statements, where: str) -> bool:
+    """Whether nothing is left to be made. Raises where the tables are not ours, as `install` does."""
+    return not await _lacking(connection, statements, where)
+
+
 async def is_newer(connection: Connection, statements: Statements) -> bool:
     """Whether a newer release laid the store out, so that this one does not know each of its indexes."""
     rows: dict[str, str] = dict(await connection.fetch(statements["meta"]))
@@ -72,19 +87,9 @@ async def is_newer(connection: Connection, statements: Statements) -> bool:
     return version.isdecimal() and int(version) > SCHEMA_VERSION
 
 
-def meta_rows() -> list[tuple[str, str]]:
-    """What a new meta table says."""
-    return [
-        ("layout", LAYOUT),
-        ("schema_version", str(SCHEMA_VERSION)),
-        ("compatible_since", str(COMPATIBLE_SINCE)),
-        ("instance", secrets.token_hex(16)),
-    ]
-
-
 async def write_meta(connection: Connection, statements: Statements) -> None:
     """Add the meta rows that are missing."""
-    await connection.many(statements["meta_add"], meta_rows())
+    await connection.many(statements["meta_add"], new_marks())
 
 
 def meta_ddl(statements: Statements) -> Statement:
@@ -97,10 +102,14 @@ def meta_ddl(statements: Statements) -> Statement:
 
 
 async def _lacking(
-    connection: Connection, statements: Statements, where: str, first: Verb[None] | None = None
+    connection: Connection,
+    statements: Statements,
+    where: str,
+    first: Verb[None] | None = None,
+    just_made: Collection[str] = (),
 ) -> list[str]:
     """The tables and indexes that are not there and that this release may make. Raises when they are not ours."""
-    names = {row[0] for row in await connection.fetch(statements["tables"])}
+    names = {row[0] for row in await connection.fetch(statements["tables"])}.difference(just_made)
     made = _made(statements)
     jobs, meta = f"{statements.prefix}_jobs", f"{statements.prefix}_meta"
     if not names & made.keys():
@@ -112,7 +121,9 @@ async def _lacking(
         except SchemaMissingError as error:
             raise _foreign(statements.prefix, where) from error
     if rows:
-        if _check_meta(rows, statements.prefix, where) > SCHEMA_VERSION:
+        if not is_ours(rows):
+            raise _foreign(statements.prefix, where)
+        if check_version(rows, where) > SCHEMA_VERSION:
             return []
     elif jobs in names:
         await _heal_meta(connection, statements, where, first)
@@ -146,29 +157,6 @@ async def _heal_meta(connection: Connection, statements: Statements, where: str,
         if f"{statements.prefix}_meta" not in names:
             await connection.execute(meta_ddl(statements))
         await write_meta(connection, statements)
-
-
-def _check_meta(meta: dict[str, str], prefix: str, where: str) -> int:
-    """The version of the layout, if this release can work on it."""
-    if meta.get("layout") != LAYOUT:
-        raise _foreign(prefix, where)
-    version = _number(meta, "schema_version", where)
-    compatible = _number(meta, "compatible_since", where) if "compatible_since" in meta else version
-    if version > SCHEMA_VERSION and compatible > SCHEMA_VERSION:
-        raise NewerStoreError(
-            f"{where} was laid out by a newer tinyjobs (version {version} of the layout, which needs at least "
-            f"{compatible}); this release knows {SCHEMA_VERSION}. Upgrade the package in this process."
-        )
-    return version
-
-
-def _number(meta: dict[str, str], key: str, where: str) -> int:
-    value = meta.get(key, "")
-    if not value.isdecimal():
-        raise ConfigurationError(
-            f"{where}: {key} in the meta table is {value!r}, not a number. Was it changed by hand?"
-        )
-    return int(value)
 
 
 def _foreign(prefix: str, where: str) -> ConfigurationError:

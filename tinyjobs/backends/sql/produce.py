@@ -6,10 +6,10 @@ from dataclasses import replace
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.rows import as_json, job_from_row
-from tinyjobs.backends.sql.time import Now, StoreTime
+from tinyjobs.backends.time import Now, StoreTime
 from tinyjobs.core.errors import StoreBusyError
 from tinyjobs.core.job import Job
-from tinyjobs.core.transitions import EXPIRED, may_expire
+from tinyjobs.core.transitions import may_expire
 
 # A holder may end between the refused insert and the read of it, so a few rounds; more means something else is wrong.
 _TRIES = 3
@@ -82,7 +82,7 @@ async def _holders(dialect: Dialect, connection: Connection, jobs: Sequence[Job]
     keys = as_json([job.key for job in jobs if job.key is not None])
     found = [job_from_row(row) for row in await connection.fetch(dialect["holders"], [keys])]
     late = [job.id for job in found if may_expire(job)]
-    if late and await connection.execute(dialect["unstarted_end"], [now, EXPIRED, as_json(late), now]):
+    if late and await dialect.end_unstarted(connection, late, now):
         found = [job_from_row(row) for row in await connection.fetch(dialect["holders"], [keys])]
     return {job.key: job for job in found if job.key is not None}
 

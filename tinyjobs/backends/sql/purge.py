@@ -8,10 +8,9 @@ from tinyjobs.backends.sql.claim import sound_jobs
 from tinyjobs.backends.sql.connection import Connection
 from tinyjobs.backends.sql.dialect import Dialect
 from tinyjobs.backends.sql.rows import as_json
-from tinyjobs.backends.sql.time import StoreTime
+from tinyjobs.backends.time import Now, StoreTime
 from tinyjobs.core.job import Job
 from tinyjobs.core.status import JobStatus
-from tinyjobs.core.transitions import EXPIRED
 
 
 async def end_unstarted(dialect: Dialect, connection: Connection, limit: int, time: StoreTime) -> list[Job]:
@@ -20,11 +19,12 @@ async def end_unstarted(dialect: Dialect, connection: Connection, limit: int, ti
         return []
     async with connection.transaction():
         now = time.now()
-        ids = as_json([row[0] for row in await connection.fetch(dialect["unstarted"], [now, limit])])
-        await connection.execute(dialect["unstarted_end"], [now, EXPIRED, ids, now])
-        jobs, _ = await sound_jobs(
-            dialect.statements, connection, await connection.fetch(dialect["by_ids"], [ids]), now
-        )
+        ids = [row[0] for row in await connection.fetch(dialect["unstarted"], [now, limit])]
+        if not ids:
+            return []
+        await dialect.end_unstarted(connection, ids, now)
+        rows = await connection.fetch(dialect["by_ids"], [as_json(ids)])
+        jobs, _ = await sound_jobs(dialect.statements, connection, rows, now)
     return jobs
 
 
@@ -45,9 +45,7 @@ async def purge(
         return 0
     async with connection.transaction():
         found = await connection.fetch(dialect["purge_pick"], [status.value, ended_by, limit])
-        ids = as_json([row[0] for row in found])
-        await connection.execute(dialect["purge_executions"], [ids])
-        return await connection.execute(dialect["purge_jobs"], [ids])
+        return await dialect.purge(connection, [row[0] for row in found], time.now()) if found else 0
 
 
 async def purgeable(
@@ -57,6 +55,11 @@ async def purgeable(
     ended_by = await dialect.present(connection, time) - older_than
     ((count,),) = await connection.fetch(dialect["purge_count"], [status.value, ended_by])
     return int(count)
+
+
+async def delete(dialect: Dialect, connection: Connection, job_id: str, now: Now) -> bool:
+    """Delete one ended job with its executions; False if it has not ended, or a waiting job names it."""
+    return await dialect.delete(connection, job_id, now)
 
 
 async def drop_results(

@@ -22,9 +22,16 @@ _COMPARED = 64
 type _Likeness = tuple[int, bytes | None]
 
 
-async def record(statements: Statements, connection: Connection, outcomes: Sequence[Outcome], now: float) -> list[bool]:
+async def record(
+    statements: Statements,
+    connection: Connection,
+    outcomes: Sequence[Outcome],
+    now: float,
+    owner: str | None = None,
+) -> list[bool]:
     """Apply the outcomes whose claim still holds, with their executions; which those were.
 
+    Their tallies are those of the workers that had the jobs, or the `owner`'s.
     Of outcomes for one and the same claim the first counts and the others are stale, as if they had come later.
     """
     first: dict[tuple[str, int], int] = {}
@@ -38,7 +45,7 @@ async def record(statements: Statements, connection: Connection, outcomes: Seque
         else:
             rest += places
     if rest:
-        held = await _record_any(statements, connection, [outcomes[place] for place in rest], now)
+        held = await _record_any(statements, connection, [outcomes[place] for place in rest], now, owner)
         landed.update(rest[number] for number in held)
     return [place in landed for place in range(len(outcomes))]
 
@@ -67,12 +74,13 @@ async def _record_alike(
     ended = json.dumps({outcome.job_id: outcome.finished_at for outcome in outcomes})
     if await connection.execute(statements["record_success_executions"], [ended, claim]) < len(outcomes):
         return False
+    await connection.execute(statements["tally_successes"], [ended, claim])
     await connection.execute(statements["record_success_jobs"], [result, ended, claim])
     return True
 
 
 async def _record_any(
-    statements: Statements, connection: Connection, outcomes: Sequence[Outcome], now: float
+    statements: Statements, connection: Connection, outcomes: Sequence[Outcome], now: float, owner: str | None
 ) -> set[int]:
     """Record outcomes of every kind; the places of those that were applied."""
     packed, binary_results = pack_outcomes(outcomes)
@@ -83,6 +91,7 @@ async def _record_any(
         ((held,),) = await connection.fetch(statements["record_held"], [packed])
         places = set(json.loads(held))
     if places:
+        await connection.execute(statements["tally_outcomes"], [owner, packed])
         await connection.execute(statements["record_jobs"], [now, now, packed])
         if binary_results:
             await connection.many(statements["record_result"], binary_results)

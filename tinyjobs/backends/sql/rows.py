@@ -154,18 +154,6 @@ def execution_from_row(row: Sequence[Any]) -> Execution:
     )
 
 
-def running_execution(job: Job) -> Execution:
-    """The attempt under way, as the job's own row tells it."""
-    return Execution(
-        job_id=job.id,
-        attempt=job.attempts,
-        claim=job.claims,
-        status=ExecutionStatus.RUNNING,
-        worker_id=job.worker_id or "",
-        started_at=job.started_at or 0.0,
-    )
-
-
 def schedule_from_row(row: Sequence[Any]) -> ScheduleState:
     """A schedule's state from a row in the order of its fields."""
     return ScheduleState(

@@ -8,23 +8,30 @@ caller's thread.
 import asyncio
 import threading
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, cast
 
+from tinyjobs.backends.base import Backend
 from tinyjobs.backends.sql.backend import SqlBackend
 from tinyjobs.backends.sql.connection import Connection, Runner
 from tinyjobs.backends.sql.layout import install
 from tinyjobs.backends.sql.plain import PlainDialect
 from tinyjobs.backends.sql.statements import DEFAULT_PREFIX, Statements
+from tinyjobs.backends.sqlite import forks
+from tinyjobs.backends.sqlite.audit import audit
 from tinyjobs.backends.sqlite.connection import SqliteConnection, SqliteSettings, library_version
+from tinyjobs.backends.sqlite.joining import Joining
+from tinyjobs.backends.sqlite.looking import look_for_tables
 from tinyjobs.backends.sqlite.options import SqliteOptions, check_library, check_path, file_of, is_in_memory, parse_url
 from tinyjobs.backends.sqlite.runners import OneConnection, StoreThread, ThreadConnections
 from tinyjobs.backends.sqlite.watch import FileWatch
 from tinyjobs.backends.waiters import Waiter, Waiters
 from tinyjobs.core.clock import Clock, SystemClock
-from tinyjobs.core.errors import ConfigurationError, DataRefusedError, StoreBusyError
+from tinyjobs.core.errors import ConfigurationError, DataRefusedError, StoreBusyError, UnsupportedCapabilityError
 from tinyjobs.core.job import ClaimRequest, Recorded
 from tinyjobs.core.transitions import Outcome
+from tinyjobs.core.watching import Finding
 
 _PACKAGE = "tinyjobs.backends.sqlite"
 # How long after a hint the change counter is read again, and after that: a commit may have to reach the disk first.
@@ -37,6 +44,8 @@ class SQLiteBackend(SqlBackend):
     Options: `prefix` of the tables; `busy_timeout`, seconds to wait for the write lock (5); `synchronous`, NORMAL or
     FULL (with FULL also a power cut loses nothing); `returning`, False to use the claim for SQLite before 3.35.
     """
+
+    capabilities = replace(SqlBackend.capabilities, transactional_enqueue=True, joins_cold=True)
 
     def __init__(
         self,
@@ -65,16 +74,18 @@ class SQLiteBackend(SqlBackend):
         self._setup_lock = threading.Lock()
         self._is_set_up = False
         self._waiters = Waiters()
+        forks.renew_in_children(self._waiters)
         self._watches: dict[asyncio.AbstractEventLoop, FileWatch] = {}
         self.returning = options.returning
         shared = OneConnection(self._open()) if self.in_memory else None
         self._inline: Runner = shared or ThreadConnections(self._open)
         self._own = shared or StoreThread(self._open, name=f"tinyjobs-sqlite-{path.rpartition('/')[2]}")
-        super().__init__(
-            PlainDialect(Statements(_PACKAGE, options.prefix), returning=options.returning),
-            self._own,
-            clock=clock or SystemClock(),
-        )
+        dialect = PlainDialect(Statements(_PACKAGE, options.prefix), returning=options.returning)
+        self._suits = partial(_check_file, dialect.statements, path)
+        self._joining = Joining(dialect.statements, self._settings, self._suits)
+        super().__init__(dialect, self._own, clock=clock or SystemClock())
+        if self.in_memory:
+            self.capabilities = SqlBackend.capabilities
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock, **options: Any) -> Self:
@@ -86,11 +97,30 @@ class SQLiteBackend(SqlBackend):
         """Create the tables, or check that this release can work on those that are there."""
         if not self._is_set_up:
             await self._runner.run(self._install, write=True)
-            self._is_set_up = True
+            self._is_set_up = self._joining.is_laid_out = True
+
+    async def check_layout(self) -> None:
+        """On a short connection of its own, which makes no file and leaves the one that is there as it is."""
+        if self.in_memory or self._joining.is_laid_out:
+            return
+        if self._runner is self._inline:
+            look_for_tables(self._settings, self.statements)
+        else:
+            await asyncio.to_thread(look_for_tables, self._settings, self.statements)
 
     def inline(self) -> Self:
         """The twin for synchronous callers: every thread its own connection, nothing suspends."""
         return self.on(self._inline)
+
+    def joined(self, tx: object) -> Backend:
+        """See `Backend.joined`. Takes a `sqlite3` connection for either kind of call; nothing is awaited on it."""
+        if self.in_memory:
+            raise UnsupportedCapabilityError("a store in memory is its own, which no connection of yours can reach")
+        return self._joining.store(tx, self.dialect, self.clock)
+
+    async def audit(self) -> list[Finding]:
+        """One read of two pragmas; the mount table and the free space."""
+        return await self._runner.run(lambda connection: audit(connection, self.statements, self.path), write=False)
 
     def record_now(self, outcomes: Sequence[Outcome], request: ClaimRequest | None) -> Recorded | None:
         """On the store's own connection, when neither it nor the file's lock is in use."""
@@ -170,24 +200,23 @@ class SQLiteBackend(SqlBackend):
         self._settings.deadline = deadline
 
     def _open(self) -> SqliteConnection:
-        connection = SqliteConnection(self._settings)
-        connection.prepare(memory=self.in_memory)
-        return connection
+        return SqliteConnection(self._settings, memory=self.in_memory)
 
     async def _install(self, connection: Connection) -> None:
         with self._setup_lock:
-            await install(connection, self.statements, self.path, suits=self._check_file)
+            await install(connection, self.statements, self.path, suits=self._suits)
 
-    async def _check_file(self, connection: Connection) -> None:
-        ((encoding,),) = await connection.fetch(self.statements["encoding"])
-        if encoding != "UTF-8":
-            raise ConfigurationError(f"{self.path} keeps its texts in {encoding}; jobs need a file in UTF-8.")
-        ((is_public,),) = await connection.fetch(self.statements["public_layout"])
-        if is_public:
-            raise ConfigurationError(
-                f"{self.path} is the queue of an older package named tinyjobs, whose jobs this one cannot read and "
-                f"would leave standing. Run them with that package, and give this store another file."
-            )
+
+async def _check_file(statements: Statements, path: str, connection: Connection) -> None:
+    ((encoding,),) = await connection.fetch(statements["encoding"])
+    if encoding != "UTF-8":
+        raise ConfigurationError(f"{path} keeps its texts in {encoding}; jobs need a file in UTF-8.")
+    ((is_public,),) = await connection.fetch(statements["public_layout"])
+    if is_public:
+        raise ConfigurationError(
+            f"{path} is the queue of an older package named tinyjobs, whose jobs this one cannot read and "
+            f"would leave standing. Run them with that package, and give this store another file."
+        )
 
 
 async def _data_version(connection: Connection) -> int:

@@ -2,7 +2,14 @@
 
 import sqlite3
 
-from tinyjobs.core.errors import DataRefusedError, SchemaMissingError, StoreBusyError, StoreError, StoreUnavailableError
+from tinyjobs.core.errors import (
+    ConfigurationError,
+    DataRefusedError,
+    SchemaMissingError,
+    StoreBusyError,
+    StoreError,
+    StoreUnavailableError,
+)
 
 _BUSY = {"SQLITE_BUSY", "SQLITE_LOCKED"}
 _OUT_OF_REACH = {
@@ -43,6 +50,57 @@ def translate(error: BaseException, path: str) -> BaseException:
     else:
         told = StoreError(f"{path}: {text}")
     return _told(told, error)
+
+
+def translate_in_transaction(error: BaseException, path: str) -> BaseException:
+    """The same for an error of a caller's own connection, told to the one who holds it."""
+    text, name = str(error), getattr(error, "sqlite_errorname", None) or ""
+    if isinstance(error, sqlite3.ProgrammingError) and "closed database" in text:
+        return _told(StoreUnavailableError("tx: this connection is closed. Give one that is open."), error)
+    if isinstance(error, sqlite3.ProgrammingError) and "thread" in text:
+        told = ConfigurationError(
+            f"tx: this connection belongs to another thread. Enqueue in the thread that opened it, or open it with "
+            f"check_same_thread=False and let one thread use it at a time. SQLite says: {text}"
+        )
+        told.__cause__ = error
+        return told
+    if name == "SQLITE_BUSY_SNAPSHOT":
+        return _told(
+            StoreBusyError(
+                f"{path}: {text}. This transaction has read, and another connection has written since, so it cannot "
+                f"write any more. Roll it back and begin it with BEGIN IMMEDIATE, or enqueue before it reads."
+            ),
+            error,
+        )
+    if name.startswith("SQLITE_BUSY"):
+        return _told(
+            StoreBusyError(
+                f"{path}: {text}. Another connection held the write lock for longer than the timeout of this one. A "
+                f"transaction that has read does not wait at all: begin such a one with BEGIN IMMEDIATE."
+            ),
+            error,
+        )
+    if name.startswith("SQLITE_LOCKED"):
+        return _told(
+            StoreBusyError(
+                f"{path}: {text}. A cursor of this connection is still reading. Read its rows to the end first, as "
+                f"with fetchall()."
+            ),
+            error,
+        )
+    return translate(error, path)
+
+
+def not_seen(error: SchemaMissingError, path: str) -> SchemaMissingError:
+    """What to say where the tables are there by now and a transaction still does not see them."""
+    told = SchemaMissingError(
+        f"{path}: {error.__cause__ or error}. This transaction reads the file as it was before another connection "
+        f"made the tables of tinyjobs. Roll it back and begin it again."
+    )
+    for attribute in ("sqlite_errorcode", "sqlite_errorname"):
+        if hasattr(error, attribute):
+            setattr(told, attribute, getattr(error, attribute))
+    return told
 
 
 def is_busy(error: BaseException) -> bool:

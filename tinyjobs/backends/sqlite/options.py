@@ -92,7 +92,7 @@ def _fixed_uri(path: str) -> str:
     name, mark, query = path.removeprefix("file:").partition("?")
     if is_in_memory(path) or not name or name.startswith(("/", "%2F", "%2f", "#")):
         return path
-    return f"file:{quote(file_of(path))}{mark}{query}"
+    return f"file:{quote(os.fsencode(file_of(path)))}{mark}{query}"
 
 
 def file_of(path: str) -> str:
@@ -104,6 +104,16 @@ def file_of(path: str) -> str:
         # An authority, of which SQLite knows none and localhost.
         name = name[name.index("/", 2) :] if "/" in name[2:] else name
     return os.path.abspath(name)
+
+
+def existing_only(path: str) -> str:
+    """The same database as a URI that opens it, and makes no new file where there is none."""
+    if not path.startswith("file:"):
+        return f"file:{quote(os.fsencode(path))}?mode=rw"  # a file name need not be a text
+    name, _, query = path.partition("?")
+    if "mode" in parse_qs(query):
+        return path
+    return f"{name}?{query}&mode=rw" if query else f"{name}?mode=rw"
 
 
 def is_in_memory(path: str) -> bool:

@@ -18,15 +18,12 @@ from tinyjobs.backends.sqlite.connection import SqliteConnection
 from tinyjobs.core.errors import StoreBusyError, StoreUnavailableError
 from tinyjobs.core.inline import finish
 
-# Connections that a forked child found already open. SQLite forbids to use them there and even to close them, so they
-# are kept from the garbage collector for good.
-_inherited: list[SqliteConnection] = []
-
 
 class ThreadConnections:
     """A runner on a connection of the calling thread, opened at its first use. Its verbs never suspend.
 
-    A forked child opens connections of its own.
+    A forked child opens connections of its own. There is no lock, which a signal handler might meet on its own thread:
+    all is changed by single calls of built-in types.
     """
 
     def __init__(self, open_connection: Callable[[], SqliteConnection]) -> None:
@@ -35,15 +32,13 @@ class ThreadConnections:
         self._begin()
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
         self._local = threading.local()
-        self._all: weakref.WeakSet[SqliteConnection] = weakref.WeakSet()
+        self._all: set[weakref.ref[SqliteConnection]] = set()
         self._process = os.getpid()
 
     def connection(self) -> SqliteConnection:
         """This thread's connection."""
         if self._process != os.getpid():
-            _inherited.extend(self._all)
             self._begin()
         connection: SqliteConnection | None = getattr(self._local, "connection", None)
         if self._closed or connection is None:
@@ -52,10 +47,11 @@ class ThreadConnections:
 
     def _opened(self) -> SqliteConnection:
         connection = None if self._closed else self._open()
-        with self._lock:
-            if self._closed or connection is None:
-                raise StoreUnavailableError("The store was closed.")
-            self._all.add(connection)
+        if connection is not None:
+            self._all.add(weakref.ref(connection, self._all.discard))
+        # Looked at after it was noted: whichever of this and a close comes last finds the other.
+        if self._closed or connection is None:
+            raise StoreUnavailableError("The store was closed.")
         self._local.connection = connection
         return connection
 
@@ -65,11 +61,10 @@ class ThreadConnections:
 
     async def close(self) -> None:
         """Close every thread's connection."""
-        with self._lock:
-            self._closed = True
-            connections = list(self._all)
-        for connection in connections:
-            connection.close()
+        self._closed = True
+        for ref in list(self._all):
+            if (connection := ref()) is not None:
+                connection.close()
 
 
 class OneConnection:
@@ -77,22 +72,18 @@ class OneConnection:
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
-        self._lock = threading.RLock()
 
     async def run[T](self, verb: Verb[T], *, write: bool) -> T:
         """Run the verb while nobody else uses the connection."""
-        with self._lock:
-            return finish(self._connection.perform(verb))
+        return await self._connection.perform(verb)
 
     def run_now[T](self, verb: Verb[T]) -> T:
         """Run the verb here and now."""
-        with self._lock:
-            return finish(self._connection.perform(verb))
+        return finish(self._connection.perform(verb))
 
     async def close(self) -> None:
         """Close it, and with it the store."""
-        with self._lock:
-            self._connection.close()
+        self._connection.close()
 
 
 class StoreThread:
@@ -110,7 +101,7 @@ class StoreThread:
         self._begin()
 
     def _begin(self) -> None:
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[_Call] = SimpleQueue()
         self._lock = threading.Lock()
         self._turn = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -140,20 +131,26 @@ class StoreThread:
 
     async def close(self) -> None:
         """Let the thread finish what it was given, close its connection and end."""
+        loop = asyncio.get_running_loop()
+        end = _Call(None, loop, loop.create_future())
         with self._lock:
-            self._closed = True
+            was_closed, self._closed = self._closed, True
             thread = self._thread
-            self._calls.put(None)
-        if thread is None or self._process != os.getpid():
+            self._calls.put(end)
+        # Closed before, it serves no more calls, and nobody would answer.
+        if was_closed or self._process != os.getpid() or thread is threading.current_thread():
             return
-        if thread is not threading.current_thread():
-            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        if thread is None:
+            if self._connection is not None:
+                self._connection.close()
+            return
+        await end.future
+        # It has nothing left to do. At the end of the process no executor would take a wait for it.
+        thread.join()
 
     def _submit(self, call: "_Call") -> None:
         if self._process != os.getpid():
-            if self._connection is not None:
-                _inherited.append(self._connection)
-                self._connection = None
+            self._connection = None
             self._begin()
         # Under the lock, or a call could be put behind the end and never be answered.
         with self._lock:
@@ -161,30 +158,42 @@ class StoreThread:
                 raise StoreUnavailableError("The store was closed.")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, args=(self._calls,), name=self._name, daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError:
+                    # At the end of the interpreter no thread begins any more. There the loop does wait.
+                    self._thread = None
+                    self._perform(call)
+                    return
             self._calls.put(call)
 
-    def _serve(self, calls: "SimpleQueue[_Call | None]") -> None:
-        while (call := calls.get()) is not None:
-            if call.future.cancelled():
-                continue
-            try:
-                connection = self._connection = self._connection or self._open()
-                connection.gives_way = True
-                with self._turn:
-                    value = finish(connection.perform(call.verb))
-            except BaseException as error:
-                # Whatever it was belongs to the caller.
-                call.answer(error=error)
-            else:
-                call.answer(value)
+    def _serve(self, calls: "SimpleQueue[_Call]") -> None:
+        while (call := calls.get()).verb is not None:
+            if not call.future.cancelled():
+                self._perform(call)
         if self._connection is not None:
             self._connection.close()
+        call.answer()
+
+    def _perform(self, call: "_Call") -> None:
+        assert call.verb is not None
+        try:
+            connection = self._connection = self._connection or self._open()
+            connection.gives_way = True
+            with self._turn:
+                value = finish(connection.perform(call.verb))
+        except BaseException as error:
+            # Whatever it was belongs to the caller.
+            call.answer(error=error)
+        else:
+            call.answer(value)
 
 
 @dataclass(slots=True)
 class _Call:
-    verb: Callable[[Connection], Any]
+    """`verb` None: the end."""
+
+    verb: Callable[[Connection], Any] | None
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[Any]"
 

@@ -2,18 +2,23 @@
 
 import sys
 from argparse import SUPPRESS
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, TextIO
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from tinyjobs.cli.commands import perform, reloads
+from tinyjobs.cli.commands import perform, reloads, runs_long
 from tinyjobs.cli.console import Console, occupy_standard_streams, settle_streams
-from tinyjobs.cli.options import COMMANDS, Option, add_commands
+from tinyjobs.cli.options import COMMANDS, LOG_FORMAT
 from tinyjobs.cli.outcome import CommandFailed, failure
 from tinyjobs.cli.reload import is_child
+from tinyjobs.cli.sink import never_waiting
+from tinyjobs.cli.table import Option, add_commands
 from tinyjobs.core.errors import TinyJobsError
-from tinyjobs.management.target import AliasTarget, default_alias
+from tinyjobs.management.stores import store_of
+from tinyjobs.management.target import AliasTarget, check_alias, default_alias
 
 # Read where the parser of `manage.py tinyjobs` has read them already, or else has its defaults for them.
 _UNLESS_GIVEN: dict[str, Any] = {"default": SUPPRESS}
@@ -21,6 +26,7 @@ _BACKEND = Option(
     ("--backend",),
     "the alias in TASKS whose jobs are meant (default: the one that uses tinyjobs)",
     {"metavar": "ALIAS", "dest": "backend"},
+    is_target=True,
 )
 _DJANGO = (
     Option(
@@ -46,10 +52,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Give the parser the commands. Django's own options may stand behind them as well."""
         _BACKEND.add(parser)
-        shared = [
-            Option(option.names, option.help, {**option.details, **_UNLESS_GIVEN}) for option in (_BACKEND, *_DJANGO)
-        ]
-        add_commands(parser, COMMANDS, "manage.py tinyjobs", shared)
+        shared = [replace(option, details={**option.details, **_UNLESS_GIVEN}) for option in (_BACKEND, *_DJANGO)]
+        add_commands(parser, COMMANDS, "manage.py tinyjobs", [*shared, LOG_FORMAT])
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run the checks, but not in a process that only starts another one, which runs them."""
@@ -59,27 +63,35 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do what was chosen."""
-        owns_process = self._owns_process
-        if owns_process:
+        if self._owns_process:
             occupy_standard_streams()
+        console = self._console(options["verbosity"])
         try:
-            status = perform(
+            with never_waiting(console) if runs_long(options) else nullcontext(console) as console:
+                status = self._handle(options, console)
+        finally:
+            if self._owns_process:
+                settle_streams()
+        if status:
+            sys.exit(status)
+
+    def _handle(self, options: dict[str, Any], console: Console) -> int:
+        try:
+            if options["backend"] is not None:
+                check_alias(options["backend"])  # before a reload would wait for the settings to have it
+            return perform(
                 options,
                 lambda: AliasTarget(options["backend"] or default_alias()),
-                self._console(options["verbosity"]),
+                console,
                 reload=self._reloads(options),
-                owns_process=owns_process,
+                owns_process=self._owns_process,
+                find_store=store_of,
             )
         except CommandFailed as error:
             raise CommandError(str(error), returncode=error.status) from error.__cause__
         except TinyJobsError as error:
             ending = failure(error)
             raise CommandError(str(ending), returncode=ending.status) from error
-        finally:
-            if owns_process:
-                settle_streams()
-        if status:
-            sys.exit(status)
 
     @property
     def _owns_process(self) -> bool:
@@ -105,4 +117,16 @@ class Command(BaseCommand):
             self.stderr.flush()
 
         style = self.style
-        return Console(to_stdout, to_stderr, verbosity=verbosity, warning=style.WARNING, heading=style.MIGRATE_HEADING)
+        return Console(
+            to_stdout,
+            to_stderr,
+            verbosity=verbosity,
+            warning=style.WARNING,
+            heading=style.MIGRATE_HEADING,
+            streams=(_stream_of(self.stdout), _stream_of(self.stderr)),
+        )
+
+
+def _stream_of(wrapper: Any) -> TextIO | None:
+    """What one of Django's wrappers around an output writes to."""
+    return getattr(wrapper, "_out", None)

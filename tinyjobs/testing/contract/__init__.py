@@ -4,7 +4,8 @@ The suite speaks to a store through the `Backend` protocol alone. It knows no st
 """
 
 from tinyjobs.testing.contract.claiming import ClaimOrder, Claims
-from tinyjobs.testing.contract.control import Control
+from tinyjobs.testing.contract.control import Control, Deleting
+from tinyjobs.testing.contract.counting import Counts
 from tinyjobs.testing.contract.expiring import Expiring
 from tinyjobs.testing.contract.figures import Figures
 from tinyjobs.testing.contract.groups import Groups
@@ -17,6 +18,7 @@ from tinyjobs.testing.contract.retention import ResultLives, Retention
 from tinyjobs.testing.contract.schedules import Schedules
 from tinyjobs.testing.contract.values import Values
 from tinyjobs.testing.contract.waking import Waking
+from tinyjobs.testing.contract.watching import Tallies, Workers
 
 __all__ = ["BackendContract"]
 
@@ -31,6 +33,7 @@ class BackendContract(
     Producing,
     Keys,
     Control,
+    Deleting,
     Listing,
     Figures,
     Schedules,
@@ -39,5 +42,8 @@ class BackendContract(
     ResultLives,
     Values,
     Waking,
+    Workers,
+    Tallies,
+    Counts,
 ):
     """Mix it into an `IsolatedAsyncioTestCase` and write `make_backend` and `another_client`."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from itertools import chain
 from typing import Any
 
-from tinyjobs.backends.base import Backend
+from tinyjobs.backends.base import Backend, BaseBackend
 from tinyjobs.core.job import Job
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 from tinyjobs.testing.contract.case import ContractCase, needs
@@ -193,3 +193,112 @@ class Control(ContractCase):
             claimed = [*chain(*taken)] or await self.take()
             self.assert_ids(claimed, [job])
             await self.complete(claimed[0])
+
+
+class Deleting(ContractCase):
+    """`delete` and `neighbours`."""
+
+    @needs("delete")
+    async def test_deleting_what_has_ended(self) -> None:
+        """However it ended: the job is gone with its history, and for good."""
+        done, broken, stopped = await self.running(), await self.running(), await self.running()
+        await self.complete(done, b"1")
+        await self.fail_job(broken)
+        await self.store.cancel(stopped.id)
+        unstarted = await self.put()
+        await self.store.cancel(unstarted.id)
+        kept = await self.running()
+        await self.complete(kept)
+        for job in (done, broken, stopped, unstarted):
+            self.assertTrue(await self.store.delete(job.id))
+            self.assertIsNone(await self.store.get(job.id))
+            self.assertEqual(await self.store.executions(job.id), [])
+            self.assertFalse(await self.store.delete(job.id), "it was gone")
+            self.assertEqual((await self.store.cancel(job.id), await self.store.requeue(job.id)), (False, False))
+        self.assertFalse(await self.complete(done))
+        self.assert_ids((await self.store.list()).jobs, [kept])
+        await self.assert_attempts(kept, (1, 1, SUCCESS))
+
+    @needs("delete")
+    async def test_a_job_that_has_not_ended_is_not_deleted(self) -> None:
+        """Neither one that waits for its turn nor one that runs, nor one that is back after an end."""
+        running, retried = await self.running(), await self.running()
+        await self.fail_job(retried, retry_at=self.clock.now())
+        queued = await self.put()
+        active = [running, retried, queued]
+        if self.store.capabilities.delayed:
+            active.append(await self.put(run_at=self.clock.now() + 60))
+        by_hand = await self.put()
+        await self.store.cancel(by_hand.id)
+        await self.store.requeue(by_hand.id)
+        for job in (*active, by_hand):
+            before = await self.read(job)
+            self.assertFalse(await self.store.delete(job.id))
+            await self.assert_untouched(before, "a refused delete")
+        self.assertFalse(await self.store.delete(self.job().id))
+        self.assertFalse(await self.store.delete("no such id"))
+        self.assertTrue(await self.complete(running))
+        await self.assert_attempts(retried, (1, 1, FAILED))
+
+    @needs("delete")
+    @needs("dedup")
+    async def test_deleting_leaves_keys_alone(self) -> None:
+        """A key is free before and after, and one that another job holds by now stays held."""
+        first = await self.running(key="order:1")
+        await self.complete(first)
+        second = await self.put(key="order:1")
+        self.assertTrue(await self.store.delete(first.id))
+        again = await self.put(key="order:1")
+        self.assertEqual((again.id, again.existing), (second.id, True))
+        await self.store.cancel(second.id)
+        self.assertTrue(await self.store.delete(second.id))
+        self.assertFalse((await self.put(key="order:1")).existing)
+
+    @needs("delete")
+    async def test_a_deleted_id_may_come_again(self) -> None:
+        """Nothing of the job is left that another one with its id would meet."""
+        job = await self.running(payload=b"old")
+        await self.fail_job(job, retry_at=self.clock.now())
+        await self.fail_job(await self.one(self.take()))
+        await self.store.delete(job.id)
+        self.clock.advance(1)
+        sent = await self.store.enqueue(self.job(id=job.id, payload=b"new"))
+        self.assertFalse(sent.existing)
+        again = await self.one(self.take())
+        self.assertEqual((again.id, again.payload, again.claims, again.attempts), (job.id, b"new", 1, 1))
+        await self.complete(again)
+        await self.assert_attempts(job, (1, 1, SUCCESS))
+
+    @needs("delete")
+    async def test_racing_to_delete(self) -> None:
+        """One caller is told that it did; against a retry, one of the two happened."""
+        for _ in range(self.rounds):
+            job = await self.running()
+            await self.fail_job(job)
+            stores = await self.clients()
+            told = await self.race(*(store.delete(job.id) for store in stores))
+            self.assertEqual(sorted(told), [False] * (len(stores) - 1) + [True])
+            job = await self.running()
+            await self.fail_job(job)
+            deleted, requeued = await self.race(stores[0].delete(job.id), stores[-1].requeue(job.id))
+            self.assertEqual([deleted, requeued].count(True), 1)
+            found = await self.store.get(job.id)
+            self.assertEqual(found is None, deleted)
+            if found is not None:
+                await self.assert_attempts(job, (1, 1, FAILED))
+                await self.store.cancel(job.id)
+
+    async def test_neighbours(self) -> None:
+        """The next newer and the next older job, of whatever status; also of an id that is not there any more."""
+        if type(self._made).neighbours is BaseBackend.neighbours:
+            self.skipTest(f"{type(self._made).__name__} does not know what stands beside a job")
+        jobs = [await self.put(queue=queue) for queue in ("mail", "reports", "mail")]
+        await self.complete(await self.one(self.take()))
+        missing = self.job()
+        self.clock.advance(1)
+        jobs.append(await self.put())
+        ids = [job.id for job in jobs]
+        self.assertEqual(await self.store.neighbours(ids[0]), (ids[1], None))
+        self.assertEqual(await self.store.neighbours(ids[1]), (ids[2], ids[0]))
+        self.assertEqual(await self.store.neighbours(missing.id), (ids[3], ids[2]))
+        self.assertEqual(await self.store.neighbours(ids[3]), (None, ids[2]))

@@ -155,6 +155,33 @@ class Groups(ContractCase):
             await self.assert_attempts(jobs[1], (1, 1, ExecutionStatus.FAILED))
             await self.complete(recorded.claimed.jobs[0])
 
+    async def test_an_outcome_is_seen_whole(self) -> None:
+        """Whoever sees that a job has ended finds that attempt in its history, also while a group is being written."""
+        jobs = {job.id: job for job in [await self.running() for _ in range(8)]}
+        other = (await self.clients(2))[1]
+        unseen = set(jobs)
+
+        async def look() -> None:
+            while unseen:
+                for job_id in sorted(unseen):
+                    found = await other.get(job_id)
+                    if found is not None and found.status.is_final:
+                        unseen.discard(job_id)
+                        history = [entry.claim for entry in await other.executions(job_id)]
+                        self.assertEqual(history, [1], "a job that has ended lacks the attempt that it ended with")
+                await asyncio.sleep(0)
+
+        async def write() -> None:
+            now = self.clock.now()
+            await self.record(*(succeeded(job, job.id.encode(), now) for job in jobs.values()))
+
+        looking = asyncio.create_task(look())
+        try:
+            await write()
+            await looking
+        finally:
+            looking.cancel()
+
     async def test_racing_groups(self) -> None:
         """Groups that overlap, written at once by several clients: every claim is ended once."""
         clients = await self.clients(3)

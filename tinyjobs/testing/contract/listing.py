@@ -127,16 +127,135 @@ class Listing(ContractCase):
         last = await self.put()
         self.assert_ids((await self.store.list(status=JobStatus.QUEUED)).jobs, [last, later, first])
 
+    async def test_a_bounded_look(self) -> None:
+        """No page looks at more jobs than it may: what is rare takes several pages, and nothing is lost between."""
+        sent = [await self.put(task="shop.tasks.rare" if n % 10 == 3 else "shop.tasks.usual") for n in range(24)]
+        rare = [job for job in reversed(sent) if job.task == "shop.tasks.rare"]
+        first = await self.store.list(task="shop.tasks.rare", limit=5, scan=10)
+        self.assert_ids(first.jobs, [job for job in rare if job in sent[-10:]])
+        self.assertIsNotNone(first.cursor, "there is more to look at")
+        for scan in (1, 4, 10, 23, 24, 25, 1_000):
+            for limit in (1, 2, 100):
+                found = await self._pages(task="shop.tasks.rare", limit=limit, scan=scan)
+                self.assert_ids(found, rare, f"scan {scan}, limit {limit}")
+        whole = await self.store.list(task="shop.tasks.rare", scan=24)
+        self.assertIsNone(whole.cursor, "all of it was looked at")
+
+    async def test_a_bounded_look_along_a_filter(self) -> None:
+        """With every filter, alone and together, each job that fits comes once and in order."""
+        sent = []
+        for number in range(20):
+            sent.append(
+                await self.put(queue=("mail", "reports")[number % 2], task=f"shop.tasks.{'ab'[number % 4 > 1]}")
+            )
+        for number, job in enumerate(await self.take(12)):
+            if number % 3 == 0:
+                await self.fail_job(job)
+            elif number % 3 == 1:
+                await self.complete(job)
+        now = {job.id: job for job in [await self.read(job) for job in sent]}
+        statuses = (None, JobStatus.SUCCESS, JobStatus.FAILED, JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.HELD)
+        for status, queue, task in product(statuses, (None, "mail", "nobody"), (None, "shop.tasks.b")):
+            expected = [
+                job
+                for job in reversed(sent)
+                if status in (None, now[job.id].status) and queue in (None, job.queue) and task in (None, job.task)
+            ]
+            for scan in (1, 3, 100):
+                found = await self._pages(status=status, queue=queue, task=task, limit=2, scan=scan)
+                self.assert_ids(found, expected, f"{status}, {queue}, {task}, scan {scan}")
+
+    @needs("search")
+    async def test_a_text(self) -> None:
+        """Sought in ids, task names and arguments; letters of either case alike, and every character as it is."""
+        arguments = [
+            b'{"to": "Anna@Example.org"}',
+            b'["100%", "a_b"]',
+            'naïve "quoted" \\ path'.encode(),
+            b"\xff\x00Ann\xfe",
+        ]
+        sent = [await self.put(payload=payload) for payload in arguments]
+        sent.append(await self.put(task="shop.mail.ANNOUNCE", payload=b"{}"))
+        ended = await self.one(self.take())
+        await self.complete(ended)
+        cases = {
+            "anna@example": [0],
+            "ANN": [4, 3, 0],
+            "100%": [1],
+            "%": [1],
+            "a_b": [1],
+            "a%b": [],
+            "_": [1],
+            "na\u00efve": [2],
+            '"quoted"': [2],
+            "\\": [2],
+            "shop.mail": [4],
+            "shop.tasks.pack": [3, 2, 1, 0],
+            "'": [],
+            "nowhere": [],
+        }
+        for text, places in cases.items():
+            found = await self._pages(text=text, limit=2)
+            expected = [sent[place] for place in places]
+            self.assert_ids(found, expected, repr(text))
+        for text in ("\0", "\ud800"):
+            self.assertLessEqual(len(await self._pages(text=text)), 1, "no text that is no text is refused")
+        if not any("377" in job.id for job in sent):
+            self.assertEqual(await self._pages(text="377"), [], "a byte is no text of its number")
+        for named in (sent[2].id, sent[2].id[-12:].upper()):
+            self.assert_ids(await self._pages(text=named), [sent[2]])
+        self.assert_ids(await self._pages(text=""), sent[::-1])
+
+    @needs("search")
+    async def test_a_text_within_a_filter(self) -> None:
+        """Together with a status, a queue, a task and a bound."""
+        sent = []
+        for number in range(12):
+            place = {"queue": ("mail", "reports")[number % 2], "task": f"shop.tasks.{'abc'[number % 3]}"}
+            sent.append(await self.put(**place, payload=b"order %d" % (number % 4)))
+        for job in await self.take(6):
+            await self.complete(job)
+        for status, queue, task in product((None, JobStatus.SUCCESS), (None, "mail"), (None, "shop.tasks.b")):
+            expected = [
+                job
+                for number, job in reversed([*enumerate(sent)])
+                if number % 4 == 2
+                and (status is None or number < 6)
+                and queue in (None, job.queue)
+                and task in (None, job.task)
+            ]
+            for scan in (None, 2, 5, 100):
+                found = await self._pages(status=status, queue=queue, task=task, text="ORDER 2", limit=2, scan=scan)
+                self.assert_ids(found, expected, f"{status}, {queue}, {task}, scan {scan}")
+
+    @needs("search")
+    async def test_listings_of_a_text_leave_large_columns_in_the_store(self) -> None:
+        """They were looked at, and stay where they are."""
+        await self.put(payload=b"found " + b"x" * 10_000)
+        found = await self.one(self._pages(text="found"))
+        self.assertEqual((found.payload, found.result), (None, None))
+
     async def _pages(
-        self, *, status: JobStatus | None = None, queue: str | None = None, task: str | None = None, limit: int = 100
+        self,
+        *,
+        status: JobStatus | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        text: str | None = None,
+        limit: int = 100,
+        scan: int | None = None,
     ) -> Sequence[Job]:
         found: list[Job] = []
         cursor = None
         while True:
-            page = await self.store.list(status=status, queue=queue, task=task, limit=limit, cursor=cursor)
-            self.assertLessEqual(len(page.jobs), limit)
+            page = await self.store.list(
+                status=status, queue=queue, task=task, text=text, limit=limit, cursor=cursor, scan=scan
+            )
+            self.assertLessEqual(len(page.jobs), min(limit, scan or limit))
             found.extend(page.jobs)
             if page.cursor is None:
                 return found
-            self.assertEqual(len(page.jobs), limit, "only the last page may be short")
+            if scan is None:
+                self.assertEqual(len(page.jobs), limit, "only the last page may be short")
+            self.assertTrue(cursor is None or page.cursor < cursor, "the next page begins further on")
             cursor = page.cursor

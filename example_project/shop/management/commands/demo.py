@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from shop.demo.story import Story
 from shop.demo.workers import DemoFailed, ending_in_order
@@ -19,6 +20,9 @@ class Command(BaseCommand):
                 found = Story(self._say).tell()
         except DemoFailed as failure:
             raise CommandError(str(failure)) from failure
+        except OperationalError as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise CommandError(f"The database cannot be used: {reason}. SHOP_DATABASE says where it is.") from error
         if found:
             raise CommandError("That is not as it should be:\n" + "\n".join(f"  {complaint}" for complaint in found))
         self._say(

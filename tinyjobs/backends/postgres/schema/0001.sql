@@ -105,3 +105,40 @@ CREATE TABLE {tables}_limits (
     task text COLLATE "C" NOT NULL PRIMARY KEY,
     last_at double precision NOT NULL DEFAULT 0
 );
+
+CREATE TABLE {tables}_workers (
+    worker_id text COLLATE "C" NOT NULL PRIMARY KEY,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    started_at double precision NOT NULL,
+    seen_at double precision NOT NULL,
+    queues text NOT NULL DEFAULT '[]',
+    threads integer NOT NULL DEFAULT 0,
+    coroutines integer NOT NULL DEFAULT 0,
+    running integer NOT NULL DEFAULT 0,
+    is_stopping boolean NOT NULL DEFAULT false,
+    scheduled_at double precision NULL
+) WITH (fillfactor = 50);
+
+-- Kept counters, written in the transaction of what they count. success, failed and cancelled are the change in how many
+-- jobs stand with that status: their sums over all rows are the counts. The others tell what ended in that minute, or in
+-- as many minutes as the row stands for. An owner's rows are written by nobody else at the same time, and a row many
+-- times in its minute, so its page keeps room.
+CREATE TABLE {tables}_tallies (
+    minute bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    minutes integer NOT NULL DEFAULT 1,
+    success bigint NOT NULL DEFAULT 0,
+    failed bigint NOT NULL DEFAULT 0,
+    cancelled bigint NOT NULL DEFAULT 0,
+    succeeded bigint NOT NULL DEFAULT 0,
+    unsuccessful bigint NOT NULL DEFAULT 0,
+    ended_cancelled bigint NOT NULL DEFAULT 0,
+    waited double precision NOT NULL DEFAULT 0,
+    ran double precision NOT NULL DEFAULT 0,
+    longest_wait double precision NOT NULL DEFAULT 0,
+    longest_run double precision NOT NULL DEFAULT 0,
+    PRIMARY KEY (minute, owner, queue)
+) WITH (fillfactor = 25, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);

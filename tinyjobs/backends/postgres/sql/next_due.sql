@@ -1,3 +1,5 @@
+-- The order is the index's: without one a planner that expects a ready job soon may read the table for it.
 SELECT
-    EXISTS (SELECT 1 FROM {tables}_jobs WHERE ready_at IS NOT NULL),
+    (SELECT true FROM {tables}_jobs WHERE ready_at IS NOT NULL ORDER BY queue, priority DESC, ready_at, id LIMIT 1)
+        IS NOT NULL,
     (SELECT min(due_at) FROM {tables}_jobs WHERE due_at IS NOT NULL)

@@ -96,3 +96,39 @@ CREATE TABLE {prefix}_limits (
     task TEXT NOT NULL PRIMARY KEY,
     last_at REAL NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+
+CREATE TABLE {prefix}_workers (
+    worker_id TEXT NOT NULL PRIMARY KEY,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    started_at REAL NOT NULL,
+    seen_at REAL NOT NULL,
+    queues TEXT NOT NULL DEFAULT '[]',
+    threads INTEGER NOT NULL DEFAULT 0,
+    coroutines INTEGER NOT NULL DEFAULT 0,
+    running INTEGER NOT NULL DEFAULT 0,
+    is_stopping INTEGER NOT NULL DEFAULT 0,
+    scheduled_at REAL NULL
+) WITHOUT ROWID;
+
+-- Kept counters, written in the transaction of what they count. success, failed and cancelled are the change in how many
+-- jobs stand with that status: their sums over all rows are the counts. The others tell what ended in that minute, or in
+-- as many minutes as the row stands for. An owner's rows are written by nobody else at the same time.
+CREATE TABLE {prefix}_tallies (
+    minute INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    minutes INTEGER NOT NULL DEFAULT 1,
+    success INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    succeeded INTEGER NOT NULL DEFAULT 0,
+    unsuccessful INTEGER NOT NULL DEFAULT 0,
+    ended_cancelled INTEGER NOT NULL DEFAULT 0,
+    waited REAL NOT NULL DEFAULT 0,
+    ran REAL NOT NULL DEFAULT 0,
+    longest_wait REAL NOT NULL DEFAULT 0,
+    longest_run REAL NOT NULL DEFAULT 0,
+    PRIMARY KEY (minute, owner, queue)
+) WITHOUT ROWID;

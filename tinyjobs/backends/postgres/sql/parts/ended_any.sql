@@ -32,7 +32,10 @@ ended AS (
     ) AS moved
     WHERE job.id = given.id AND job.claims = given.claim AND job.lease_expires_at IS NOT NULL
     RETURNING given.place, given.ended_as, given.ended_at, given.error_type, given.traceback,
-        before.id, before.claims, before.attempts, before.worker_id, before.started_at
+        before.id, before.claims, before.attempts, before.worker_id, before.started_at, before.queue, given.status,
+        given.ended_as IN ('success', 'failed', 'timeout', 'lost') AS is_attempt,
+        coalesce(given.ended_at, given.finished_at) AS over_at, greatest(before.started_at - before.run_at, 0) AS waited,
+        greatest(given.ended_at - before.started_at, 0) AS ran
 ),
 history AS (
     INSERT INTO {tables}_executions (
@@ -44,4 +47,21 @@ history AS (
         attempt = excluded.attempt, status = excluded.status, worker_id = excluded.worker_id,
         started_at = excluded.started_at, finished_at = excluded.finished_at, error_type = excluded.error_type,
         traceback = excluded.traceback
+),
+tallied AS (
+    INSERT INTO {tables}_tallies AS tally (
+        minute, owner, queue, success, failed, cancelled, succeeded, unsuccessful, ended_cancelled, waited, ran,
+        longest_wait, longest_run
+    )
+    SELECT floor(over_at / 60)::bigint, coalesce(%s::text, worker_id), queue,
+        count(*) FILTER (WHERE status = 'success'), count(*) FILTER (WHERE status = 'failed'),
+        count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE is_attempt AND ended_as = 'success'),
+        count(*) FILTER (WHERE is_attempt AND ended_as <> 'success'), count(*) FILTER (WHERE status = 'cancelled'),
+        coalesce(sum(waited) FILTER (WHERE is_attempt), 0), coalesce(sum(ran) FILTER (WHERE is_attempt), 0),
+        coalesce(max(waited) FILTER (WHERE is_attempt), 0), coalesce(max(ran) FILTER (WHERE is_attempt), 0)
+    FROM ended
+    WHERE is_attempt OR status <> 'queued'
+    GROUP BY 1, 2, 3
+    ORDER BY 1, 2, 3
+    {part:added_up}
 )

@@ -1,14 +1,14 @@
-"""Whose clock decides in a SQL store: the server's where there is one, the app's otherwise.
+"""Whose clock decides in a store: the server's where there is one, the app's otherwise.
 
-A server is asked for its time inside each statement, so nobody follows it and no reading grows old. An app whose clock
-is not the machine's own, as in tests, is its own world: then that clock decides on every store.
+A server is asked for its time inside each statement or script, so nobody follows it and no reading grows old. An app
+whose clock is not the machine's own, as in tests, is its own world: then that clock decides on every store.
 """
 
 from dataclasses import dataclass
 
 from tinyjobs.core.clock import Clock, SystemClock
 
-#: An instant for a statement, in unix seconds; None: the server's own at the beginning of that statement.
+#: An instant for a statement, in unix seconds; None: the server's own when that begins.
 type Now = float | None
 
 

@@ -1,0 +1,5 @@
+"""A project with its tables made."""
+
+from tests.docs.scene import begin
+
+begin()

@@ -1,0 +1,1 @@
+"""Tests of what watches over the engine: checks, metrics, logs, traces."""

@@ -1,0 +1,1 @@
+"""Broken variants of a real store, and that whatever is to find such faults does find them."""

@@ -1,0 +1,1 @@
+"""Pages for monitoring, as probes and people ask them."""

@@ -1,0 +1,4 @@
+-- Any job, newest first.
+{part:looking}
+    WHERE true
+{part:looked}

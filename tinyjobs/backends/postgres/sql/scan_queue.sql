@@ -1,0 +1,4 @@
+-- One queue, any status.
+{part:looking}
+    WHERE queue = %s::text
+{part:looked}

@@ -1,0 +1,1 @@
+DELETE FROM {tables}_workers WHERE worker_id = %s::text

@@ -1,0 +1,1 @@
+DELETE FROM {tables}_workers WHERE seen_at <= {part:now} - %s::float8

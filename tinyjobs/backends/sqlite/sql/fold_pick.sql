@@ -1,0 +1,3 @@
+SELECT 1
+{part:folded}
+LIMIT 1

@@ -1,0 +1,5 @@
+DELETE FROM {prefix}_tallies
+WHERE (minute, owner, queue) IN (
+    SELECT minute, owner, queue
+    {part:folded}
+)

@@ -1,0 +1,1 @@
+DELETE FROM {prefix}_workers WHERE worker_id = %s

@@ -1,0 +1,1 @@
+"""Views for monitoring, mounted by `include("tinyjobs.urls")`. Each answers GET and HEAD, and changes nothing."""
