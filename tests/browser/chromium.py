@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
@@ -34,9 +35,34 @@ FLAGS = (
     "--host-resolver-rules=MAP *.example 127.0.0.1, MAP *.example.com 127.0.0.1",
 )
 
+#: How the driver passes on that a page was replaced while it was being asked, where it has no error of its own for it.
+REPLACED = (
+    "does not belong to the document",
+    "No node with given id found",
+    "Could not find node with given id",
+    "Cannot find context with specified id",
+    "uniqueContextId not found",
+    "Execution context was destroyed",
+    "Inspected target navigated or closed",
+    "aborted by navigation",
+)
+
 
 class MissingBrowserError(Exception):
     """There is no browser, or no driver for it, on this machine; the message says how to get both."""
+
+
+class Chromium(webdriver.Chrome):
+    """The browser by its driver, with one error for each element that went away with its page."""
+
+    def execute(self, driver_command: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a command. What was asked of a page that is being replaced raises `StaleElementReferenceException`."""
+        try:
+            return super().execute(driver_command, params)
+        except WebDriverException as error:
+            if any(words in (error.msg or "") for words in REPLACED):
+                raise StaleElementReferenceException(error.msg) from error
+            raise
 
 
 def find(*names: str) -> str:
@@ -48,7 +74,7 @@ def find(*names: str) -> str:
 
 
 @contextmanager
-def chromium(**preferences: Any) -> Iterator[webdriver.Chrome]:
+def chromium(**preferences: Any) -> Iterator[Chromium]:
     """A browser without a window and with an empty profile, which is gone afterwards."""
     program, driver = find("chromium", "chromium-browser", "google-chrome"), find("chromedriver")
     with tempfile.TemporaryDirectory(prefix="tinyjobs-browser-", ignore_cleanup_errors=True) as profile:
@@ -59,7 +85,7 @@ def chromium(**preferences: Any) -> Iterator[webdriver.Chrome]:
         options.add_experimental_option("prefs", preferences)
         options.accept_insecure_certs = True  # those that a test makes
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        browser = webdriver.Chrome(options=options, service=Service(executable_path=driver))
+        browser = Chromium(options=options, service=Service(executable_path=driver))
         try:
             browser.set_page_load_timeout(60)
             yield browser

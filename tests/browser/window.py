@@ -43,7 +43,7 @@ class Window:
     @property
     def text(self) -> str:
         """What can be read on the page."""
-        return str(self.browser.find_element(By.TAG_NAME, "body").text)
+        return self._read(lambda: str(self.browser.find_element(By.TAG_NAME, "body").text))
 
     def find(self, css: str) -> WebElement:
         """The first such element; waits for it to come."""
@@ -51,7 +51,7 @@ class Window:
 
     def all(self, css: str) -> list[WebElement]:
         """All such elements, as they are now."""
-        return list(self.browser.find_elements(By.CSS_SELECTOR, css))
+        return self._read(lambda: list(self.browser.find_elements(By.CSS_SELECTOR, css)))
 
     def named(self, text: str, tag: str = "*") -> WebElement:
         """The link, button or other element whose whole text, value or label is this."""
@@ -62,10 +62,15 @@ class Window:
         return self.until(lambda: next(iter(self.browser.find_elements(By.XPATH, path)), None), text)
 
     def click(self, text: str) -> None:
-        """Press the link or button of that name, by the keyboard as well as any."""
-        element = self.named(text)
-        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
-        element.click()
+        """Press the link or button of that name, where it is once its page is there."""
+
+        def pressed() -> bool:
+            element = self.named(text)
+            self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+            element.click()
+            return True
+
+        self.until(pressed, text)
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other, as they are on the element that has the focus."""
@@ -87,10 +92,10 @@ class Window:
     @property
     def messages(self) -> list[str]:
         """What the page says of the last action."""
-        return [element.text for element in self.all(".messagelist li")]
+        return self._read(lambda: [element.text for element in self.all(".messagelist li")])
 
     def until[T](self, condition: Callable[[], T], what: str = "") -> T:
-        """Wait for something to come about on the page."""
+        """Wait for something to come about on the page, or on the one that takes its place meanwhile."""
 
         def tried(_: Any) -> Any:
             try:
@@ -100,6 +105,10 @@ class Window:
 
         found: T = WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(tried, what)
         return found
+
+    def _read[T](self, read: Callable[[], T]) -> T:
+        """What is found on the page; once more where it was replaced under the reading."""
+        return self.until(lambda: (read(),))[0]
 
     def run(self, script: str, *values: Any) -> Any:
         """What a script answers. It runs beside the page's policy, as the developer tools do."""
