@@ -80,6 +80,12 @@ def test_the_list_comes_back_with_its_filters(admin):
     assert answer.redirect_chain == [("/admin/tinyjobs/job/?status=failed&queue=a%26b", 302)]
 
 
+def test_more_filters_than_django_reads(admin):
+    job_id = failed_job()
+    answer = act(admin, "retry", job_id, filters="&" * 1_999)
+    assert messages_of(answer) == [f"1 job: queued again ({job_id})"]
+
+
 def test_a_jobs_own_page_comes_back(admin):
     job_id = failed_job()
     answer = act(admin, "retry", job_id, back="job")

@@ -1,10 +1,13 @@
 """What a mask hides, is hidden on every page, in JSON, in tracebacks and from searches."""
 
+import json
+
 import pytest
 
 from tests.dashboard.conftest import store, text_of
 from tests.dashboard.test_pages import api
 from tests.taskbackend.shop import tasks
+from tinyjobs.core.codecs.tagged import JSONCodec
 from tinyjobs.models import Job
 from tinyjobs.testing import drain
 
@@ -75,6 +78,31 @@ def test_arguments_that_cannot_be_read_are_not_searched(admin, job_id):
     Job.objects.filter(pk=job_id).update(payload=f'{{"password": "{SECRET}"'.encode())
     assert api(admin, "jobs", q=SECRET)["jobs"] == []
     assert SECRET not in str(api(admin, f"jobs/{job_id}")["arguments"])
+
+
+@pytest.mark.parametrize("kind", ["long", "not to be built", "too long"])
+def test_what_is_hidden_in_arguments_that_are_not_shown_is_hidden_in_the_texts(admin, monkeypatch, kind):
+    """They are looked through, as far as that goes; else the texts are not shown until somebody asks for all of it."""
+    job_id = tasks.fail.enqueue(f"no such user for {SECRET}").id
+    drain()
+    first = {"$type": "no.such.module.Thing"} if kind == "not to be built" else "x" * 1_100_000
+    payload = f'[[{json.dumps(first)}], {{"password": "{SECRET}"}}]'.encode()
+    Job.objects.filter(pk=job_id).update(payload=payload)
+    if kind == "not to be built":
+        monkeypatch.setattr(JSONCodec, "decode_call", refuse)
+    if kind == "too long":
+        monkeypatch.setattr("tinyjobs.dashboard.pages.values.LOOKED_THROUGH", 1_050_000)
+    page = api(admin, f"jobs/{job_id}")
+    assert page["arguments"]["args"] is None and SECRET not in str(page)
+    expected = "••••••" if kind == "too long" else "ValueError: no such user for ••••••"
+    assert page["last_error"] == expected
+    assert expected in page["executions"][0]["traceback"]
+    assert SECRET not in text_of(admin, f"/admin/tinyjobs/job/{job_id}/")
+    assert "no such user for ••••••" in text_of(admin, f"/admin/tinyjobs/job/{job_id}/?all=1")
+
+
+def refuse(self, data):
+    raise ValueError(f"there is no such module: {data!r}")
 
 
 IN_TEXTS = [

@@ -1,5 +1,6 @@
 """Each page says what the store has: the figures, lists and single things, as HTML and as JSON."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from urllib.parse import urlencode
@@ -106,11 +107,13 @@ def test_workers_that_are_there_and_that_went_silent(admin):
     now = store().clock.now()
     seen = WorkerSeen(worker_id="w-1", host="oak", pid=17, version="1", started_at=now, queues=("mail",), threads=3)
     finish(store().beat(seen))
-    (worker,) = api(admin, "workers")["workers"]
+    finish(store().beat(replace(seen, worker_id="w-2", threads=1, coroutines=1)))
+    worker, _ = api(admin, "workers")["workers"]
     assert (worker["id"], worker["host"], worker["is_silent"]) == ("w-1", "oak", False)
     for page in ("", "workers/"):
         text = text_of(admin, f"/admin/tinyjobs/{page}")
         assert "w-1" in text and "mail" in text and "at work" in text
+        assert "<td>3 threads, 0 coroutines</td>" in text and "<td>1 thread, 1 coroutine</td>" in text
 
 
 def test_queues_with_what_ended_in_them(admin):
@@ -350,6 +353,16 @@ def test_instants_that_no_calendar_has(admin):
     Job.objects.filter(pk=job_id).update(run_at=1e300, created_at=-1e18, finished_at=1e18)
     text_of(admin, f"/admin/tinyjobs/job/{job_id}/")
     text_of(admin, "/admin/tinyjobs/job/")
+
+
+@pytest.mark.parametrize("page", ["", "job/", "job/ID/"])
+def test_the_end_of_the_calendar_is_not_reached_further_east(admin, settings, page):
+    """`datetime.max` stands for never in many a program."""
+    settings.TIME_ZONE = "Asia/Tokyo"
+    job_id = tasks.add.enqueue(1).id
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+    Job.objects.filter(pk=job_id).update(run_at=last, due_at=last, ready_at=None)
+    assert "9999-12-31 23:59:59" in text_of(admin, f"/admin/tinyjobs/{page.replace('ID', job_id)}")
 
 
 def test_a_refresh_gets_the_main_block_alone(admin):

@@ -47,6 +47,12 @@ def test_programs_are_told_instead_of_sent_to_log_in(client, staff, kind):
         assert answer.status_code == 403 and answer.json() == {"error": "Your account may not see this."}
 
 
+def test_programs_are_told_by_a_site_on_which_everything_takes_a_login(client, settings):
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
+    assert client.get("/admin/tinyjobs/api/jobs/").status_code == 403
+    assert client.get("/admin/tinyjobs/job/").status_code == 302
+
+
 def test_somebody_who_is_no_staff(db):
     browser = client_of(User.objects.create_user("customer"))
     assert browser.get("/admin/tinyjobs/").status_code == 302
@@ -106,6 +112,14 @@ def test_the_right_to_view_schedules(staff, schedule):
         assert browser.get(f"/admin/tinyjobs/schedule/{page}").status_code == 403
         assert browser.post(f"/admin/tinyjobs/schedule/{page}", {"name": "x"}).status_code == 403
     assert browser.get("/admin/tinyjobs/job/").status_code == 403
+
+
+def test_the_admins_links_to_the_overview_lead_who_may_see_schedules_to_them(staff, schedule):
+    browser = staff("view_schedule")
+    assert 'href="/admin/tinyjobs/"' in text_of(browser, "/admin/")
+    answer = browser.get("/admin/tinyjobs/?backend=default")
+    assert (answer.status_code, answer["Location"]) == (302, "/admin/tinyjobs/schedule/?backend=default")
+    assert browser.get("/admin/tinyjobs/api/overview/").status_code == 403
 
 
 def test_running_and_changing_schedules_are_two_rights(staff, schedule):

@@ -11,6 +11,7 @@ from django.tasks.signals import task_enqueued
 from tests.dashboard.conftest import act_on_schedule, messages_of, store, stored, text_of
 from tests.taskbackend.shop import tasks
 from tinyjobs.core.inline import finish
+from tinyjobs.core.masking import HIDDEN
 from tinyjobs.models import Schedule
 from tinyjobs.runtime import schedules
 from tinyjobs.testing import drain
@@ -233,7 +234,7 @@ def test_the_latest_runs_are_drawn(admin, nightly):
     listed, other = admin.get("/admin/tinyjobs/api/schedules/").json()["schedules"]
     assert [run["id"] for run in listed["runs"]] == [page["runs"][0]["id"]]
     assert other["runs"] == [] and one(admin, "other")["runs"] == []
-    assert '<svg class="tj-spark"' in text_of(admin, "/admin/tinyjobs/schedule/")
+    assert 'aria-label="The latest 1 run: 1 successful, 0 failed"' in text_of(admin, "/admin/tinyjobs/schedule/")
     assert made.id in text_of(admin, "/admin/tinyjobs/schedule/nightly/change/")
 
 
@@ -258,6 +259,36 @@ def test_hidden_arguments_survive_an_edit(admin):
     changed["password"] = "another"
     assert admin.post(url, {**form, "kwargs": json.dumps(changed)}).status_code == 302
     assert kwargs_of("secret")["password"] == "another"
+
+
+@pytest.mark.parametrize(
+    ("task", "changed", "why"),
+    [
+        ("log_in", {"args": ["new", {"token": HIDDEN}]}, "moved, so the sign itself would be kept"),
+        ("log_in", {"args": [HIDDEN, "new"]}, "moved to where another value is, which would be taken for it"),
+        ("log_in", {"task": NOOP}, "the parameters of another task hide nothing"),
+        ("noop", {"kwargs": {"password": HIDDEN, "note": "https://u:••••••@new/"}}, "the rest of a text is another"),
+        ("noop", {"kwargs": {"password": "new", "note": HIDDEN}}, "under a name that hides nothing"),
+        ("noop", {"kwargs": {"password": "new", "other": HIDDEN}}, "under a new name"),
+    ],
+)
+def test_the_sign_for_a_hidden_value_is_no_value(admin, task, changed, why):
+    """Nor does an edit show what was hidden."""
+    kept = {
+        "log_in": [[{"token": "abcdef"}, "hunter23"], {}],
+        "noop": [[], {"password": "hunter22", "note": "https://u:pw77@host/"}],
+    }[task]
+    path = f"tests.taskbackend.shop.tasks.{task}"
+    backend().save_schedule("secret", task=path, cron="@daily", args=kept[0], kwargs=kept[1])
+    shown = one(admin, "secret")["arguments"]
+    assert str(shown).count(HIDDEN) == 2 and "hunter" not in str(shown)
+    form = {"task": path, "cron": "@hourly", "misfire": "skip", "args": shown["args"], "kwargs": shown["kwargs"]}
+    form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in {**form, **changed}.items()}
+    answer = admin.post("/admin/tinyjobs/schedule/secret/edit/", form)
+    assert answer.status_code == 200, why
+    assert "stands for a value that is hidden" in answer.content.decode()
+    (state,) = backend().schedules()
+    assert (json.loads(state.payload), state.cron) == (kept, "@daily")
 
 
 def kwargs_of(name):

@@ -1,5 +1,6 @@
 """Where the dashboard stands: on sites of a project's own, over several aliases, under templates that it overrides."""
 
+from html import unescape
 from types import SimpleNamespace
 
 import pytest
@@ -11,9 +12,10 @@ from django.test import RequestFactory
 from django.test.utils import override_script_prefix
 from django.urls import reverse
 
-from tests.dashboard.conftest import act, messages_of, stored, text_of
+from tests.dashboard.conftest import act, act_on_schedule, messages_of, store, stored, text_of
 from tests.taskbackend.shop import tasks
 from tinyjobs.admin import JobAdmin, ScheduleAdmin
+from tinyjobs.core.errors import StoreUnavailableError
 from tinyjobs.dashboard.pages.values import attempt
 from tinyjobs.models import Job, Schedule
 from tinyjobs.testing import drain
@@ -149,6 +151,39 @@ def test_a_switch_between_aliases(admin, aliases):
     assert f"/admin/tinyjobs/job/{there}/?backend=files+%26+more" in text
     assert '<input type="hidden" name="backend" value="files &amp; more">' in text
     assert "/admin/tinyjobs/queues/?backend=files+%26+more" in text
+
+
+def switches_of(answer):
+    """Where the switch between the aliases leads, but for the one that is shown."""
+    text = answer.content.decode()
+    menu = text[text.index('class="tj-aliases"') :]
+    return [unescape(part.split('"')[0]) for part in menu[: menu.index("</ul>")].split('href="')[1:]]
+
+
+def test_a_switch_on_a_page_that_the_other_alias_does_not_have(admin, aliases, monkeypatch):
+    """What is about one job, or answers a form, leads to a list."""
+    job_id = tasks.add.enqueue(1).id
+    task_backends["default"].save_schedule("nightly", task=ADD, cron="@daily", args=[1])
+    jobs, schedules, home = (f"/admin/tinyjobs/{page}" for page in ("job/", "schedule/", ""))
+    schedule = f"{schedules}nightly/"
+    pages = [(page, page) for page in (home, jobs, schedules, f"{schedules}add/", f"{home}queues/", f"{home}workers/")]
+    pages += [(f"{jobs}{job_id}/", jobs), (f"{schedule}change/", schedules), (f"{schedule}edit/", schedules)]
+    answers = {admin.get(page): leads_to for page, leads_to in pages}
+    answers[act(admin, "cancel", job_id, confirmed="")] = jobs
+    answers[act_on_schedule(admin, "delete", "nightly", confirmed="")] = schedules
+
+    async def refuse(self, *given, **named):
+        raise StoreUnavailableError("gone")
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(type(store()), "cancel", refuse)
+        trouble.setattr(type(store()), "stats", refuse)
+        answers[act(admin, "cancel", job_id)] = jobs
+        answers[admin.get(home)] = home
+    for answer, leads_to in answers.items():
+        links = switches_of(answer)
+        assert [link.partition("?")[0] for link in links] == [leads_to] * 3, answer.request["PATH_INFO"]
+        assert [admin.get(link).status_code for link in links] == [200] * 3
 
 
 @pytest.mark.parametrize("alias", ["files & more", "memory"])

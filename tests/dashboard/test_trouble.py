@@ -135,7 +135,8 @@ def _ids(client):
 @pytest.mark.django_db(transaction=True)
 def test_no_alarm_is_left_after_a_page_in_time(admin):
     assert admin.get("/admin/tinyjobs/").status_code == 200
-    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer) and thread.is_alive()]
+    # One that was called off ends as soon as it gets to run; one that was not would wait for the whole budget.
+    until(lambda: not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)])
 
 
 @pytest.mark.django_db
@@ -164,7 +165,7 @@ def test_a_server_of_its_own_that_hangs(admin, settings, monkeypatch):
         until(lambda: len(asked) == deadlines._MOST_LEFT_WAITING)
     finally:
         answered.set()
-    until(lambda: _threads() == before)
+    until(lambda: _threads() <= before)
 
 
 def statements_of_others():

@@ -126,6 +126,7 @@ class Veil:
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._secrets: set[str] = set()
+        self._is_blind = False
 
     def call(self, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]) -> tuple[list[Any], Any]:
         """The arguments of a call as plain values; `names` are those of the positional parameters."""
@@ -136,12 +137,16 @@ class Veil:
         """The value as what JSON has words for. What it has none for is shown as Python writes it."""
         return self._plain(value, 0)
 
+    def go_blind(self) -> None:
+        """Show no text from now on: there are arguments that were not looked at, whose values may stand in it."""
+        self._is_blind = bool(self._mask.patterns)
+
     def text(self, text: str) -> str:
         """The text without what a key in it hides, and without what was hidden before.
 
         Nothing of it is shown where that were too much work: a long text, and many values that were hidden.
         """
-        if len(text) * len(self._secrets) > _MOST_WORK:
+        if self._is_blind or len(text) * len(self._secrets) > _MOST_WORK:
             return HIDDEN
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
@@ -147,7 +147,10 @@ class JobAction:
         kept = self.dashboard.alias_query(alias)
         if request.POST.get("back") == "job" and action != "delete" and len(ids) == 1:
             return self.dashboard.url("tinyjobs_job_change", ids[0], query=kept)
-        given = QueryDict(request.POST.get("filters", "")[:2_000])
+        try:
+            given = QueryDict(request.POST.get("filters", "")[:2_000])
+        except SuspiciousOperation:  # too many of them, and what was to be done is done
+            given = QueryDict()
         filters = {name: given.get(name) for name in _KEPT}
         return self.dashboard.url("tinyjobs_job_changelist", query={**filters, **kept})
 

@@ -15,7 +15,8 @@ from django.utils.translation import gettext_lazy
 
 from tinyjobs.core.errors import SchemaMissingError, StoreUnavailableError, TinyJobsError
 from tinyjobs.core.inline import finish
-from tinyjobs.core.masking import restored
+from tinyjobs.core.masking import HIDDEN, restored
+from tinyjobs.dashboard.pages.values import parameter_names
 from tinyjobs.dashboard.services import Desk
 from tinyjobs.dashboard.troubles import told
 from tinyjobs.dashboard.words import MISFIRES
@@ -162,7 +163,34 @@ def _kept_arguments(
                 "%(number)s is not text but a number that JSON does not have. It can stay in its place or be taken out."
             )
             raise forms.ValidationError({name: text % {"number": number}})
+    shown = desk.veil().call(found["args"], found["kwargs"], parameter_names(desk, values["task"]))
+    for (name, old), seen in zip(kept.items(), shown, strict=True):
+        if _is_hidden_no_more(values[name], found[name], old, seen):
+            text = _("%(hidden)s stands for a value that is hidden. It can stay in its place or be written anew.")
+            raise forms.ValidationError({name: text % {"hidden": HIDDEN}})
     return found
+
+
+def _is_hidden_no_more(given: Any, made: Any, old: Any, seen: Any) -> bool:
+    """Whether the sign for a hidden value was moved.
+
+    Then it would be kept itself as a value, or another value is taken for it, or the hidden one would be `seen`, as by
+    the parameters of another task.
+    """
+    before = [*_leaves(old)]
+    signs = [part for part in _leaves(made) if isinstance(part, str) and HIDDEN in part]
+    return any(signs.count(sign) > before.count(sign) for sign in signs) or _shows(given, seen)
+
+
+def _shows(given: Any, seen: Any) -> bool:
+    """Whether anything is seen where somebody left the sign for what is hidden."""
+    if given == HIDDEN:
+        return bool(seen != HIDDEN)
+    if isinstance(given, Mapping) and isinstance(seen, Mapping):
+        return any(_shows(part, seen.get(key)) for key, part in given.items())
+    if isinstance(given, list) and isinstance(seen, list):
+        return any(map(_shows, given, seen))
+    return False
 
 
 def _numbers_that_became_text(new: Any, old: Any) -> Iterator[str]:

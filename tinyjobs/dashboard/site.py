@@ -33,6 +33,7 @@ from tinyjobs.dashboard.views import (
     REFRESH_HEADER,
     ApiView,
     NoAlias,
+    OverviewView,
     PageKind,
     PageView,
     plain_trouble,
@@ -106,7 +107,7 @@ class Dashboard:
     def site_urls(self) -> list[URLPattern | URLResolver]:
         """What stands beside the models, as the site's own addresses."""
         return [
-            self._path("tinyjobs/", PageView(self, OVERVIEW), OVERVIEW.url_name),
+            self._path("tinyjobs/", OverviewView(self, OVERVIEW), OVERVIEW.url_name),
             self._path("tinyjobs/queues/", PageView(self, QUEUES), QUEUES.url_name),
             self._path("tinyjobs/workers/", PageView(self, WORKERS), WORKERS.url_name),
             *(self._api(kind, f"tinyjobs/api/{kind.name}/") for kind in MENU),
@@ -143,7 +144,10 @@ class Dashboard:
 
         guarded.login_url = reverse_lazy("admin:login", current_app=self.site.name)  # type: ignore[attr-defined]
         guarded.admin_site = self.site  # type: ignore[attr-defined]
-        return update_wrapper(guarded, admin_view)
+        update_wrapper(guarded, admin_view)
+        if lets_in:
+            guarded.login_required = False  # type: ignore[attr-defined]  # else Django's middleware sends it to log in
+        return guarded
 
     def url(self, name: str, *args: str, query: Mapping[str, str | None] | None = None) -> str:
         """The address of a view of ours; `args` are quoted."""
@@ -208,7 +212,7 @@ class Dashboard:
                 for kind in seen
             ],
             "aliases": [
-                {"name": name, "url": _query({"backend": name}), "is_current": name == alias}
+                {"name": name, "url": self._of_alias(request, name), "is_current": name == alias}
                 for name in self._several()
             ],
             "dashboard": self,
@@ -224,6 +228,18 @@ class Dashboard:
             "title": _("The store does not answer"),
             "reason": reason,
         }
+
+    def _of_alias(self, request: HttpRequest, name: str) -> str:
+        """Where the switch to an alias leads: the same page about that one, or the list that this one is below.
+
+        One job or schedule is in one store, and a page that answers a form is not asked for again.
+        """
+        match = request.resolver_match
+        here = (match.url_name if match is not None else None) or ""
+        if here not in {*(kind.url_name for kind in MENU), "tinyjobs_schedule_add"}:
+            lists = {"tinyjobs_job_": JOBS, "tinyjobs_schedule_": SCHEDULES}
+            here = next((kind for start, kind in lists.items() if here.startswith(start)), OVERVIEW).url_name
+        return self.url(here, query={"backend": name})
 
     def _several(self) -> Sequence[str]:
         names: Iterable[str] = self.desks()

@@ -142,6 +142,17 @@ class PageView:
         return store_trouble(self.dashboard, request, alias, error)
 
 
+class OverviewView(PageView):
+    """The first page, which the admin has links to for whoever may see anything of ours."""
+
+    def forbidden(self, request: HttpRequest) -> HttpResponse:
+        """Who may see schedules alone is led to them."""
+        if not Rights(self.dashboard.site, request).view_schedules:
+            return super().forbidden(request)
+        query = {"backend": request.GET.get("backend")}
+        return HttpResponseRedirect(self.dashboard.url("tinyjobs_schedule_changelist", query=query))
+
+
 class ApiView(PageView):
     """The same page as JSON."""
 

@@ -47,13 +47,10 @@ _RUNS = (
 @register.filter
 def moment(instant: float | None) -> str:
     """An instant in the active time zone; UTC where the pointer rests, and for programs."""
-    try:
-        utc = datetime.fromtimestamp(float(instant or 0), UTC)
-        local = utc.astimezone(timezone.get_current_timezone())
-    except (OverflowError, ValueError, OSError, TypeError):
+    found = None if instant is None or instant >= NEVER else _by_calendar(instant)
+    if found is None:
         return "–"
-    if instant is None or instant >= NEVER:
-        return "–"
+    utc, local = found
     return format_html(
         '<time datetime="{}" title="{} UTC">{}</time>',
         f"{utc:%Y-%m-%dT%H:%M:%SZ}",
@@ -70,11 +67,10 @@ def ago(instant: float | None, now: float) -> str:
     difference = now - instant
     text = _("%(time)s ago") if difference >= 0 else _("in %(time)s")
     told = text % {"time": length(abs(difference))}
-    try:
-        utc = datetime.fromtimestamp(instant, UTC)
-    except (OverflowError, ValueError, OSError):
+    found = _by_calendar(instant)
+    if found is None:
         return told
-    local = utc.astimezone(timezone.get_current_timezone())
+    utc, local = found
     return format_html(
         '<time datetime="{}" title="{} ({} UTC)">{}</time>',
         f"{utc:%Y-%m-%dT%H:%M:%SZ}",
@@ -82,6 +78,18 @@ def ago(instant: float | None, now: float) -> str:
         f"{utc:%Y-%m-%d %H:%M:%S}",
         told,
     )
+
+
+def _by_calendar(instant: float) -> tuple[datetime, datetime] | None:
+    """An instant in UTC and in the active time zone; None where no calendar has it."""
+    try:
+        utc = datetime.fromtimestamp(instant, UTC)
+    except (OverflowError, ValueError, OSError, TypeError):
+        return None
+    try:
+        return utc, utc.astimezone(timezone.get_current_timezone())
+    except (OverflowError, ValueError):
+        return utc, utc  # the last hours of the year 9999, which stand for never, are those of no year further east
 
 
 @register.filter(name="seconds")

@@ -10,7 +10,7 @@ from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Job, Page
 from tinyjobs.core.status import JobStatus
 from tinyjobs.dashboard.pages.asking import Query
-from tinyjobs.dashboard.pages.values import parameter_names, row
+from tinyjobs.dashboard.pages.values import plain_call, row
 from tinyjobs.dashboard.services import Desk
 
 PAGE = 50
@@ -120,10 +120,8 @@ class _Reader:
         self._bytes += len(whole.payload)
         if self._bytes > OPENED_BYTES:
             return False
-        try:
-            args, kwargs = json.loads(whole.payload.decode("utf-8", "replace"))
-            shown = self._desk.veil().call(args, kwargs, parameter_names(self._desk, job.task))
-        except (ValueError, TypeError, RecursionError):
+        shown = plain_call(self._desk, job.task, whole.payload, self._desk.veil())
+        if shown is None:
             return False
         texts = (json.dumps(shown, ensure_ascii=plain, separators=(",", ":")) for plain in (False, True))
         return any(self._text.lower() in found.lower() for found in texts)

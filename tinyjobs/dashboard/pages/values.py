@@ -1,6 +1,7 @@
 """What is shown of a job's arguments, result and errors: decoded, behind the mask, and never the cause of an error."""
 
 import inspect
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from tinyjobs.dashboard.services import Desk
 
 #: The most bytes that are decoded for a page that was not asked to show everything.
 LARGEST = 1_000_000
+#: The most bytes that are looked through for what is to be hidden in the job's other texts, when they are not shown.
+LOOKED_THROUGH = 10_000_000
 
 
 def parameter_names(desk: Desk, task: str) -> Sequence[str]:
@@ -45,13 +48,27 @@ def arguments(desk: Desk, subject: Job | ScheduleState, veil: Veil, *, whole: bo
     nothing = {"args": None, "kwargs": None, "size": len(data)}
     why = _why_not(subject.codec, data, whole)
     if why is not None:
+        if subject.codec != "pickle" and (
+            len(data) > LOOKED_THROUGH or plain_call(desk, subject.task, data, veil) is None
+        ):
+            veil.go_blind()
         return {**nothing, "error": why}
     try:
         given, named = desk.target.codecs.get(subject.codec).decode_call(data)
         args, kwargs = veil.call(given, named, parameter_names(desk, subject.task))
     except Exception as error:  # the program's own types are built by its own code
+        plain_call(desk, subject.task, data, veil)
         return {**nothing, "error": veil.text(_told(error))}
     return {"args": args, "kwargs": kwargs, "error": None, "size": len(data)}
+
+
+def plain_call(desk: Desk, task: str, data: bytes, veil: Veil) -> tuple[list[Any], Any] | None:
+    """Arguments as JSON alone has them, whatever they stand for. None: they are no JSON."""
+    try:
+        args, kwargs = json.loads(data.decode("utf-8", "replace"))
+        return veil.call(args, kwargs, parameter_names(desk, task))
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def result(desk: Desk, job: Job, veil: Veil, *, whole: bool) -> dict[str, Any] | None:
