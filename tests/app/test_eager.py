@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import gc
 import sqlite3
 import threading
 
 import pytest
 
+from tinyjobs.app.facade import TinyJobs
 from tinyjobs.app.working import Roster
 from tinyjobs.core.context import current_job
 from tinyjobs.core.errors import AppClosedError, UnknownTaskError, UnsupportedCapabilityError
@@ -336,6 +338,23 @@ def test_the_leases_of_jobs_that_run_at_once_are_all_renewed(make_app, tmp_path,
         thread.join()
     assert {job.status for job in app.list().jobs} == {JobStatus.SUCCESS}
     assert max(map(len, beats)) == 3
+
+
+@pytest.mark.parametrize("how", ["closed", "dropped"])
+def test_the_thread_that_renews_leases_ends_with_the_app(monkeypatch, how):
+    """And not when it wakes the next time: a test suite makes an app for each of its tests."""
+    monkeypatch.setattr(renewal, "LEASE", 3_600.0)
+    before = threading.enumerate()
+    app = TinyJobs("memory://", eager=True)
+    app.task(name="sample")(lambda: None).enqueue()
+    (renewing,) = set(threading.enumerate()) - set(before)
+    if how == "closed":
+        app.close()
+    else:
+        del app
+        gc.collect()
+    renewing.join(PATIENCE)
+    assert not renewing.is_alive()
 
 
 # --- closing ----------------------------------------------------------------------------------------------------------

@@ -376,6 +376,88 @@ def test_blocks_of_both_kinds_may_be_nested(any_app, sample):
         any_app.stats()
 
 
+def test_blocks_of_many_tasks_begin_and_end_together(any_app, sample):
+    """One that ends while others still connect closes nothing over their heads."""
+
+    async def block():
+        async with any_app:
+            pass
+        async with any_app:
+            await sample.aenqueue(1)
+
+    async def at_once():
+        await asyncio.gather(*[block() for _ in range(8)])
+
+    asyncio.run(at_once())
+    with pytest.raises(AppClosedError):
+        any_app.stats()
+
+
+@pytest.mark.parametrize("looked", [1, 2])
+def test_a_block_that_begins_as_the_last_one_ends_is_not_closed(any_app, sample, looked):
+    """A thread enters right behind each look at whether any block is open."""
+    looks, entered = [], []
+
+    class Blocks(list):
+        def __bool__(self):
+            is_any = len(self) > 0
+            looks.append(is_any)
+            if len(looks) == looked:
+                thread = threading.Thread(target=lambda: entered.append(any_app.__enter__()), daemon=True)
+                thread.start()
+                if looked == 1:  # after the second look the close is certain, and that thread waits for its end
+                    thread.join(60)
+                    assert entered
+                else:
+                    threads.append(thread)
+            return is_any
+
+    threads: list[threading.Thread] = []
+    any_app._life._blocks = Blocks()
+    with any_app:
+        pass
+    for thread in threads:
+        thread.join(60)
+    assert entered and len(looks) == 2
+    sample.enqueue(1)
+    any_app._life._blocks = [None]
+    any_app.__exit__(None, None, None)
+    with pytest.raises(AppClosedError):
+        any_app.stats()
+
+
+def test_a_close_goes_on_when_whoever_waits_for_it_is_cancelled(file_app):
+    """As with a timeout around it: the workers end, and the app is closed then."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    @file_app.task(name="long")
+    def long():
+        begun.set()
+        go_on.wait(60)
+
+    async def main():
+        job = await long.aenqueue()
+        worker = asyncio.create_task(file_app.worker(poll=0.01).run())
+        await asyncio.to_thread(begun.wait, 60)
+        close = asyncio.create_task(file_app.aclose())
+        while not file_app._life.roster._is_closing:
+            await asyncio.sleep(0.001)
+        close.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await close
+        go_on.set()
+        assert (await worker).succeeded == 1
+        with pytest.raises(AppClosedError):
+            for _ in range(6000):
+                await file_app.astats()
+                await asyncio.sleep(0.01)
+        await file_app.ready()
+        assert (await file_app.aget(job)).status is JobStatus.SUCCESS
+        assert await asyncio.to_thread(file_app.drain) == 0
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("seconds", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_whatever_meets_a_close_hears_that_the_app_is_closed_and_nothing_else(any_app, sample, seconds, caplog):
     """Threads and loops that send, open and close as they like."""

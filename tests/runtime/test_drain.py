@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+from queue import SimpleQueue
 
 import pytest
 
@@ -280,6 +281,22 @@ def test_a_hook_that_raises_is_logged_and_the_drain_goes_on(still, kind, raised,
     assert [record.name for record in caplog.records].count("tinyjobs.hooks") == 4
 
 
+def test_a_hook_may_answer_anything_that_can_be_awaited(still, caplog):
+    """As in a worker, where the loop is at hand."""
+    told = []
+
+    class Later:
+        def __await__(self):
+            yield from asyncio.sleep(0).__await__()
+            told.append("awaited")
+
+    still.hooks.on_success.append(lambda *arguments: Later())
+    still.task("note", lambda: None)
+    still.put("note")
+    assert drain(still.engine()) == 1
+    assert told == ["awaited"] and not caplog.records
+
+
 def test_a_ctrl_c_in_a_hook_ends_the_drain_and_the_outcome_stands(still):
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -306,17 +323,17 @@ def test_a_drain_fires_no_schedules_and_keeps_to_limit_and_queues(still):
 def test_the_lease_of_a_drain_is_a_minute_renewed_each_twenty_seconds(still, monkeypatch, frozen):
     waits, seen, waiting = [], [], threading.Event()
 
-    class Noted(threading.Event):
-        def wait(self, timeout=None):
+    class Noted(SimpleQueue):
+        def get(self, timeout):
             waits.append(timeout)
             waiting.set()
-            return super().wait(timeout)
+            return super().get(timeout=timeout)
 
     def note():
         waiting.wait(PATIENCE)
         seen.append(still.get(current_job().id).lease_expires_at)
 
-    monkeypatch.setattr(renewal, "Event", Noted)
+    monkeypatch.setattr(renewal, "SimpleQueue", Noted)
     still.task("note", note)
     still.put("note")
     assert drain(still.engine()) == 1

@@ -62,6 +62,8 @@ class OpenStore:
         is_double = has_client and is_loop_bound
         self.async_connection = Election(lambda: loop.run(store.setup)) if is_double else self.sync_connection
         self.closing = Election(self._close)
+        #: Called when it is closed, by who keeps something beside it. They must not raise.
+        self.when_closed: list[Callable[[], object]] = []
 
     def refuse_calls(self) -> None:
         """Take no more calls."""
@@ -70,6 +72,8 @@ class OpenStore:
 
     def _close(self) -> None:
         self._wait_for_calls(PATIENCE)
+        for tell in self.when_closed:
+            tell()
         self._loop.close(self.store.close)
 
     def _wait_for_calls(self, patience: float) -> None:
@@ -164,17 +168,13 @@ class StoreAccess:
             if call is not None:
                 opened.calls.pop(call, None)
 
-    def connect(self, instead: str, *, reopen: bool = False) -> OpenStore:
-        """Be connected for blocking calls; `reopen` opens a closed app again."""
+    def connect(self, instead: str) -> OpenStore:
+        """Be connected for blocking calls."""
         refuse_inside_loop(instead)
-        if reopen and self._current.is_closed:
-            undisturbed(self.reopen)
         return self._current if self._current.takes_blocking else self._connect()
 
-    async def aconnect(self, *, reopen: bool = False) -> OpenStore:
-        """Be connected for awaits; `reopen` opens a closed app again."""
-        if reopen:
-            self.reopen()
+    async def aconnect(self) -> OpenStore:
+        """Be connected for awaits."""
         return self._current if self._current.takes_awaits else await self._aconnect()
 
     async def aconnect_worker(self) -> OpenStore:
@@ -192,6 +192,10 @@ class StoreAccess:
                 self._current = OpenStore(self._open_store())
             return self._current
 
+    def reopened(self) -> OpenStore:
+        """The same for a blocking call, which a signal handler may end anywhere, but not with the lock in hand."""
+        return undisturbed(self.reopen) if self._current.is_closed else self._current
+
     def renew_after_fork(self) -> None:
         """In a forked child: leave what the parent's store has alone, and connect anew when it is needed.
 
@@ -206,10 +210,10 @@ class StoreAccess:
         if parents.is_closed:
             self._current.refuse_calls()
 
-    def close(self, opened: OpenStore, *, asked_by: int) -> None:
+    def close(self, opened: OpenStore, *, asked_by: int | None) -> None:
         """Refuse new calls and let go of that store, once the calls under way have ended, or have had five seconds.
 
-        `asked_by`: the thread that waits for this, whose own calls cannot end before.
+        `asked_by`: the thread that waits for this, if one does, whose own calls cannot end before.
         """
         opened.closed_by = asked_by
         opened.refuse_calls()

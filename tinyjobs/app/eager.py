@@ -108,6 +108,7 @@ class _Session:
         self._engine = engine
         self._store = engine.store.inline()
         self._leases = LeaseRenewal(engine)
+        opened.when_closed.append(self._leases.stop)
         self._name = make_worker_id()
         self._numbers = itertools.count()
 

@@ -7,6 +7,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
 
 from tinyjobs.app.undisturbed import undisturbed
 
@@ -30,12 +32,7 @@ class Election:
         while not self.is_done:
             attempt, is_mine = self._join()
             if is_mine:
-                thread = threading.Thread(target=self._try, args=(attempt,), name="tinyjobs-connect", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:
-                    # At the end of the interpreter no thread begins any more. There the loop does wait.
-                    self._try(attempt)
+                _begin(partial(self._try, attempt), "tinyjobs-connect")
             await told(attempt)
 
     def _settle(self) -> None:
@@ -68,6 +65,31 @@ class Election:
         else:
             self.is_done = True
             attempt.set_result(True)
+
+
+async def beside(work: Callable[[], object], name: str) -> None:
+    """Have a thread do the work, in a copy of this context, and wait for it. Cancelling the caller does not end it."""
+    future: Future[None] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    _begin(partial(copy_context().run, run), name)
+    await told(future)
+
+
+def _begin(work: Callable[[], object], name: str) -> None:
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError:
+        # At the end of the interpreter no thread begins any more. There the loop does wait.
+        work()
 
 
 async def told[T](future: "Future[T]") -> T:

@@ -121,8 +121,6 @@ class TinyJobs(Steering, Checking, Scheduling, Purging, Hooking, Serving):
         #: Counts of this process, for `metrics.render(app.stats())`: one for all workers and drains of the app.
         self.metrics = Metrics()
         self._hooks = Hooks(watchers=[self.metrics])
-        # One for each block that is open. Changed by single calls of a built-in type: no handler can meet a lock here.
-        self._entries: list[None] = []
         renew_in_children(self, TinyJobs._renew_after_fork)
 
     def _require(self, capability: str, reason: str) -> None:
@@ -314,30 +312,26 @@ class TinyJobs(Steering, Checking, Scheduling, Purging, Hooking, Serving):
 
     def __enter__(self) -> Self:
         """Connect; blocks may be nested, and the outermost one closes the app."""
-        self._life.open("async with app")
-        self._entries.append(None)
+        self._life.enter("async with app")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the app, unless an outer block is still using it."""
-        self._entries.pop()
-        if not self._entries:
+        if self._life.leave():
             self.close()
 
     async def __aenter__(self) -> Self:
         """Connect; blocks may be nested, and the outermost one closes the app."""
-        await self._life.aopen()
-        self._entries.append(None)
+        await self._life.aenter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the app, unless an outer block is still using it."""
-        self._entries.pop()
-        if not self._entries:
+        if self._life.leave():
             await self.aclose()
 
     def _renew_after_fork(self) -> None:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyjobs.app.access import OpenStore, StoreAccess, refuse_inside_loop
+from tinyjobs.app.election import beside
 from tinyjobs.app.loop import closed
 from tinyjobs.app.timetable import AppTimetable
 from tinyjobs.app.undisturbed import undisturbed
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.context import current_job
-from tinyjobs.core.errors import StoreError
+from tinyjobs.core.errors import AppClosedError, StoreError
 from tinyjobs.core.inline import finish
 from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.engine import Engine
@@ -151,19 +152,73 @@ class Life:
     def __init__(self, access: StoreAccess) -> None:
         self.access = access
         self.roster = Roster()
+        # One for each `with` block that is open. Changed by single calls of a built-in type, as all of the roster is.
+        self._blocks: list[None] = []
 
     def open(self, instead: str) -> None:
         """See `TinyJobs.start`. A close that is under way comes to its end first, also one whose caller has left."""
         refuse_inside_loop(instead)
-        if self.access.current.is_leaving:
-            self.close()
-        self.access.connect(instead, reopen=True)
+        while True:
+            if self.access.current.is_leaving:
+                self.close()
+            opened = self.access.reopened()
+            try:
+                self.access.connect(instead)
+            except AppClosedError:
+                if opened.is_closed:
+                    continue  # by a close that came while this was connecting
+                raise
+            return
 
     async def aopen(self) -> None:
         """The same from an event loop."""
+        while True:
+            if self.access.current.is_leaving:
+                await self.aclose()
+            opened = self.access.reopen()
+            try:
+                await self.access.aconnect()
+            except AppClosedError:
+                if opened.is_closed:
+                    continue
+                raise
+            return
+
+    def enter(self, instead: str) -> None:
+        """Open the app for a block, which may stand within others, or beside them in other threads and tasks."""
+        self.open(instead)
+        self._blocks.append(None)
         if self.access.current.is_leaving:
-            await self.aclose()
-        await self.access.aconnect(reopen=True)
+            # Whoever has just left the block that was the last may not have seen this one.
+            try:
+                self.open(instead)
+            except BaseException:
+                self._blocks.pop()
+                raise
+
+    async def aenter(self) -> None:
+        """The same from an event loop."""
+        await self.aopen()
+        self._blocks.append(None)
+        if self.access.current.is_leaving:
+            try:
+                await self.aopen()
+            except BaseException:
+                self._blocks.pop()
+                raise
+
+    def leave(self) -> bool:
+        """Note that a block has ended. True: it was the last, and has to close the app."""
+        self._blocks.pop()
+        if self._blocks:
+            return False
+        opened = self.access.current
+        was_leaving, opened.is_leaving = opened.is_leaving, True
+        # Looked at once more after that was noted: of this and a block that begins, the later one finds the other.
+        if self._blocks:
+            opened.is_leaving = was_leaving
+            return False
+        return True
 
     def close(self) -> None:
         """See `TinyJobs.close`. An interrupt ends the wait, and the close goes on."""
@@ -172,11 +227,13 @@ class Life:
         undisturbed(lambda: self._close(opened, caller))
 
     async def aclose(self) -> None:
-        """The same from an event loop."""
+        """The same from an event loop. Whoever is cancelled meanwhile has left the close to itself: it goes on."""
         opened = self.access.current
         opened.is_leaving = True
-        if opened.is_closed or self.roster.is_idle or await asyncio.to_thread(self.roster.dismiss):
+        if opened.is_closed or self.roster.is_idle:
             await self.aclose_now(opened)
+        else:
+            await beside(lambda: self._close(opened, None), "tinyjobs-close")
 
     async def aclose_now(self, opened: OpenStore) -> None:
         """Close that store, where nobody works any more."""
@@ -185,14 +242,14 @@ class Life:
         finally:
             self.roster.welcome()
 
-    def close_now(self, opened: OpenStore, caller: int) -> None:
-        """The same on a thread. `caller`: who waits for it."""
+    def close_now(self, opened: OpenStore, caller: int | None) -> None:
+        """The same on a thread. `caller`: the thread that waits for it, if one does."""
         try:
             self.access.close(opened, asked_by=caller)
         finally:
             self.roster.welcome()
 
-    def _close(self, opened: OpenStore, caller: int) -> None:
+    def _close(self, opened: OpenStore, caller: int | None) -> None:
         if opened.is_closed or self.roster.dismiss(caller):
             self.close_now(opened, caller)
 

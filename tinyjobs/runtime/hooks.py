@@ -234,6 +234,10 @@ class HookRunner:
         return hook(*arguments)
 
 
+async def _awaited(answer: Awaitable[object]) -> None:
+    await answer
+
+
 async def _reported(answer: Awaitable[object]) -> None:
     try:
         await answer
@@ -267,7 +271,8 @@ def tell_now(
         try:
             answer = hook(*arguments)
             if inspect.isawaitable(answer):
-                await_(answer)
+                # Not only coroutines can be awaited, as in a worker, but only they can be handed to a loop.
+                await_(answer if inspect.iscoroutine(answer) else _awaited(answer))
         except KeyboardInterrupt:
             raise
         except BaseException:

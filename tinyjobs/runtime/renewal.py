@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
-from threading import Event
+from queue import Empty, SimpleQueue
 
 from tinyjobs.core.inline import finish
 from tinyjobs.core.job import Held, Job
@@ -21,21 +21,26 @@ LEASE = 60.0
 class LeaseRenewal:
     """Renews the leases of the jobs that run, from one thread, started when there is a job and it is not running.
 
-    The thread ends with the block, or by itself once it has found nothing to renew.
+    The thread ends with the block, with this object, or by itself once it has found nothing to renew.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._held: set[Held] = set()
-        self._stopped = Event()
+        # Not an `Event`, which has a lock: this is written to also while an object is being collected.
+        self._stopped: SimpleQueue[None] = SimpleQueue()
         self._is_started = False
         self._trouble = Backoff(first=LEASE / 60, ceiling=LEASE / 12)
+
+    def stop(self) -> None:
+        """Let the thread end. For good: what is kept from here on has the lease it was claimed with."""
+        self._stopped.put(None)
 
     def __enter__(self) -> "LeaseRenewal":
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._stopped.set()
+        self.stop()
 
     @contextmanager
     def kept(self, job: Job) -> Generator[None]:
@@ -52,7 +57,8 @@ class LeaseRenewal:
 
     def _start(self) -> None:
         # It does not hold this object: an interrupt may keep it from being told to stop.
-        given = (weakref.ref(self), self._stopped)
+        stopped = self._stopped
+        given = (weakref.ref(self, lambda _: stopped.put(None)), stopped)
         try:
             threading.Thread(target=_renew, args=given, name="tinyjobs-drain-lease", daemon=True).start()
         except RuntimeError:
@@ -81,8 +87,17 @@ class LeaseRenewal:
         return LEASE / 3
 
 
-def _renew(renewal: "weakref.ref[LeaseRenewal]", stopped: Event) -> None:
+def _renew(renewal: "weakref.ref[LeaseRenewal]", stopped: "SimpleQueue[None]") -> None:
     pause: float | None = LEASE / 3
-    while pause is not None and not stopped.wait(pause) and (leases := renewal()) is not None:
+    while pause is not None and not _is_told(stopped, pause) and (leases := renewal()) is not None:
         pause = leases.renew()
         del leases
+
+
+def _is_told(stopped: "SimpleQueue[None]", seconds: float) -> bool:
+    try:
+        stopped.get(timeout=seconds)
+    except Empty:
+        return False
+    stopped.put(None)  # for another thread, should there be one
+    return True
