@@ -91,16 +91,18 @@ def test_a_store_that_cannot_answer_costs_the_gauges_alone(serve, caplog, error)
 
 
 def test_a_store_that_does_not_answer_in_time_is_not_waited_for_nor_asked_twice(caplog):
-    gate, asked = threading.Event(), []
+    gate, began, asked = threading.Event(), threading.Event(), []
 
     def slow():
         asked.append(1)
+        began.set()
         gate.wait()
         return STATS
 
     figures = Figures(slow, patience=0.05)
     try:
         assert [figures.ask() for _ in range(3)] == [None, None, None]
+        assert began.wait(PATIENCE)
         assert len(asked) == 1
         gate.set()
         figures._patience = PATIENCE
@@ -115,11 +117,12 @@ def test_a_store_that_does_not_answer_in_time_is_not_waited_for_nor_asked_twice(
 
 
 def test_a_question_that_is_never_answered_is_asked_anew_after_a_while():
-    gate, asked, clock = threading.Event(), [], FrozenClock()
+    gate, began, asked, clock = threading.Event(), threading.Event(), [], FrozenClock()
 
     def lost_at_first():
         asked.append(1)
         if len(asked) == 1:
+            began.set()
             gate.wait(PATIENCE)
         return STATS
 
@@ -127,6 +130,7 @@ def test_a_question_that_is_never_answered_is_asked_anew_after_a_while():
     try:
         clock.advance(1)
         assert [figures.ask() for _ in range(2)] == [None, None]
+        assert began.wait(PATIENCE)
         figures._patience = PATIENCE
         clock.advance(GIVEN_UP_AFTER + 1)
         assert figures.ask() is STATS

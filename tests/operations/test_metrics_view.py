@@ -19,6 +19,7 @@ urlpatterns = [path("tinyjobs/", include("tinyjobs.urls"))]
 
 TOKEN = "a-token-of-some-length"
 URL = "/tinyjobs/metrics"
+PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -159,12 +160,12 @@ def test_a_store_that_does_not_answer_costs_its_gauges_alone(staff, monkeypatch)
 @pytest.mark.django_db(transaction=True)
 def test_a_store_that_hangs_is_answered_for_in_time(client, with_token, monkeypatch):
     """Not told how long it takes: the budget is made short, and the store waits until the test is over."""
-    over, asked = threading.Event(), []
+    over, asked = threading.Event(), threading.Semaphore(0)
     stats = JoinedStore.stats
 
     async def hang(self):
-        asked.append(None)
-        over.wait(10)
+        asked.release()
+        over.wait(PATIENCE)
         return await stats(self)
 
     monkeypatch.setattr("tinyjobs.taskbackend.checking.BUDGET", 0.2)
@@ -174,7 +175,8 @@ def test_a_store_that_hangs_is_answered_for_in_time(client, with_token, monkeypa
             answer = client.get(URL, headers=bearer(TOKEN))
             assert answer.status_code == 200
             assert read(answer.content.decode())["tinyjobs_store_up",] == 0
-        assert len(asked) == 1, "each scrape began a look of its own"
+        assert asked.acquire(timeout=PATIENCE)
+        assert not asked.acquire(blocking=False), "each scrape began a look of its own"
     finally:
         over.set()
 

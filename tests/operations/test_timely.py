@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tinyjobs.core.clock import FrozenClock
-from tinyjobs.operations.timely import GIVEN_UP_AFTER, timely
+from tinyjobs.operations.timely import GIVEN_UP_AFTER, begin, timely
 
 PATIENCE = 60.0
 
@@ -25,19 +25,20 @@ def test_it_runs_on_a_thread_of_its_own():
 
 
 def test_a_look_that_hangs_is_left_behind_and_is_the_only_one():
-    over, looks = threading.Event(), []
+    over, looks = threading.Event(), threading.Semaphore(0)
 
     def look():
-        looks.append(None)
+        looks.release()
         over.wait(PATIENCE)
         return "late"
 
     for _ in range(3):
         with pytest.raises(TimeoutError):
             timely("hangs", look, 0.1)
-    assert len(looks) == 1
+    assert looks.acquire(timeout=PATIENCE)
     # Another kind is not held up by it.
     assert timely("another", lambda: 1, PATIENCE) == 1
+    assert not looks.acquire(blocking=False)
     over.set()
     assert timely("hangs", lambda: "new", PATIENCE) in ("late", "new")
 
@@ -46,14 +47,13 @@ def test_a_look_that_never_ends_is_given_up_later_and_later():
     """Of a connection whose other end has gone without a word a driver may wait for hours."""
     over, looks, clock = threading.Event(), [], FrozenClock()
 
-    def look():
-        looks.append(None)
-        over.wait(PATIENCE)
-
     def looks_after(seconds):
         clock.advance(seconds)
+        look = begin("lost", lambda: over.wait(PATIENCE), clock)
         with pytest.raises(TimeoutError):
-            timely("lost", look, 0.01, clock)
+            look.answer(0.01)
+        if look not in looks:
+            looks.append(look)
         return len(looks)
 
     assert [looks_after(seconds) for seconds in (0, GIVEN_UP_AFTER, 1)] == [1, 1, 2]

@@ -220,8 +220,9 @@ def check_faults(run, names):
     assert found["ok"] and found["stopped_workers"] is None
     assert [row["name"] for row in found["faults"]] == names
     for row in found["faults"]:
-        # One whose answer was lost with its connection may have been kept, and then it runs as well.
-        assert 5 < row["sent"] <= row["succeeded"] <= row["sent"] + row["refused"]
+        # One whose answer was lost with its connection may have been kept, and then it runs as well; and of a race for
+        # a key that was drawn out there may be two. What is there twice and must not be is doubled, by its number.
+        assert 5 < row["sent"] <= row["succeeded"]
         assert row["lost"] == row["doubled"] == row["late"] == row["stuck"] == 0
 
 
@@ -255,9 +256,11 @@ def test_a_store_that_forgets_and_workers_that_hang_are_told_of(tmp_path):
     settings = VerifySettings.parse({"lease": 1.0, "settle": 3.0, "rate": 30.0, "workers": 1})
 
     def forget() -> None:
-        until(lambda: bench.ledger.count_applied() > 20)
+        """Of what has ended twenty at least are this fault's own: before it there were fewer by those."""
         with closing(sqlite3.connect(path, timeout=60)) as connection, connection:
-            connection.execute("DELETE FROM tinyjobs_jobs WHERE finished_at IS NOT NULL")
+            ended = "FROM tinyjobs_jobs WHERE finished_at IS NOT NULL"
+            until(lambda: connection.execute(f"SELECT count(*) {ended}").fetchone()[0] > before + 20)
+            connection.execute(f"DELETE {ended}")
 
     def hang() -> None:
         for worker in bench.fleet.workers:
@@ -267,6 +270,7 @@ def test_a_store_that_forgets_and_workers_that_hang_are_told_of(tmp_path):
     with Bench(f"sqlite:///{path}", {}, settings, clock, threading.Event().wait, lambda progress: None) as bench:
         bench.app.setup()
         assert bench.start_workers()
+        before = len(bench.sender.sent.numbers)
         trial = campaign.Campaign(bench)
         forgotten = trial.suffer(Fault("forget", "jobs are deleted", 0.1, forget, lambda: None))
         hung = trial.suffer(Fault("hang", "workers are stopped", 0.1, hang, lambda: None))

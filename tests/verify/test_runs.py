@@ -1,12 +1,14 @@
 """Real runs: on each store, cut short, killed, refused, two at a time, and on a store that goes away."""
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,8 @@ def check_run(verify, url):
     found = document(run)
     assert found["ok"] and not found["reasons"]
     jobs, workers = found["jobs"], found["workers"]
-    assert found["sent"] == jobs["succeeded"] >= 10
+    # A race for a key that a slow machine draws out may rightly leave two jobs of one number.
+    assert 10 <= found["sent"] <= jobs["succeeded"] <= found["sent"] + 3 * found["contested"]
     assert found["contested"] >= 1
     assert workers["killed"] >= 1 and workers["terminated"] >= 1 and workers["suspended"] == 1
     # The suspended worker's job ran twice, and was recorded once.
@@ -90,7 +93,11 @@ def test_a_suspended_process_goes_on_if_the_verifier_dies_before_it_has_heard_of
 
 
 def children_of(pid: int) -> list[int]:
-    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # that thread has ended meanwhile
+            found += map(int, thread.read_text().split())
+    return found
 
 
 def command_of(pid: int) -> str:
@@ -125,8 +132,8 @@ def test_two_runs_at_once_leave_each_other_alone_and_purge_nothing(tmp_path, mon
     for thread in threads:
         thread.join()
     assert [report.reasons() for report in reports] == [[], []]
-    kept = sum(len(report.sent.numbers) for report in reports)
-    assert jobs_in(url) == kept
+    kept = sum(sum(report.reckoning.by_status.values()) for report in reports)
+    assert jobs_in(url) == kept >= sum(len(report.sent.numbers) for report in reports)
     assert all("other jobs have appeared" in report.clearing for report in reports)
 
 
@@ -192,7 +199,7 @@ def test_a_run_whose_ledger_fails_ends_with_its_reason_and_clears_the_store(tmp_
         ledger = run._bench.ledger
         if run._bench.was_cut_short or not ledger.tokens():
             return threading.Event().wait(seconds)
-        with sqlite3.connect(ledger.path) as connection:
+        with sqlite3.connect(ledger.path, timeout=PATIENCE) as connection:
             connection.executescript("DROP TABLE applied; DROP TABLE told; DROP TABLE runs; DROP TABLE workers")
         return False
 
@@ -224,12 +231,13 @@ def test_the_report_for_people_and_a_store_whose_jobs_are_kept(verify, tmp_path)
     assert ends(run) == 0, run.output
     kept = jobs_in(url)
     lines = run.output.splitlines()
-    assert lines[-6].startswith(f"sent {kept} jobs: {kept} succeeded, 0 failed, 0 cancelled, 0 unfinished, 0 lost")
-    assert f"0 enqueue failures; the run's {kept} jobs are kept in queue verify-" in lines[-2]
+    told = re.fullmatch(r"sent (.+) jobs: (.+) succeeded, 0 failed, 0 cancelled, 0 unfinished, 0 lost", lines[-6])
+    assert told and told[2] == f"{kept:,}" and int(told[1].replace(",", "")) <= kept
+    assert f"0 enqueue failures; the run's {kept:,} jobs are kept in queue verify-" in lines[-2]
     assert lines[-1] == "ok"
     again = verify(url, *SHORT)
     assert ends(again) == 2
-    assert f"holds {kept} jobs. verify runs only where there are none" in again.output
+    assert f"holds {kept:,} jobs. verify runs only where there are none" in again.output
     assert jobs_in(url) == kept
 
 

@@ -219,10 +219,10 @@ def test_outside_a_transaction_it_looks_on_a_thread_and_leaves_no_connection(cli
 @pytest.mark.django_db(transaction=True)
 def test_a_store_that_hangs_is_answered_for_in_time(client, monkeypatch):
     """Not told how long it takes: the budget is made short, and the look waits until the test is over."""
-    over, looks = threading.Event(), []
+    over, looks = threading.Event(), threading.Semaphore(0)
 
     async def hang(self):
-        looks.append(None)
+        looks.release()
         over.wait(60)
         raise StoreUnavailableError("nobody answers")
 
@@ -231,7 +231,8 @@ def test_a_store_that_hangs_is_answered_for_in_time(client, monkeypatch):
     try:
         queries = ["", *(f"?max_wait={seconds}&store_warnings={seconds % 2}" for seconds in range(5))]
         assert [client.get(URL + query).status_code for query in queries] == [503] * 6
-        assert len(looks) == 1, "each probe began a look of its own"
+        assert looks.acquire(timeout=PATIENCE)
+        assert not looks.acquire(blocking=False), "each probe began a look of its own"
     finally:
         over.set()
 
