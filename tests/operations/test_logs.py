@@ -250,6 +250,42 @@ def test_a_handler_that_raises_changes_nothing_for_jobs(app, raising, error, cap
     assert f"a log handler raised {type(error).__name__}" in capsys.readouterr().err
 
 
+def refuse(record):
+    raise LookupError("there is no request here")
+
+
+def mark(record):
+    record.task = record.worker_id = "of the request"
+
+
+@pytest.mark.parametrize(("change", "error"), [(refuse, "LookupError"), (mark, "KeyError")])
+def test_a_record_factory_that_raises_or_takes_our_names_changes_nothing_for_jobs(app, caplog, capsys, change, error):
+    make = logging.getLogRecordFactory()
+
+    def factory(*given, **options):
+        record = make(*given, **options)
+        if record.name.startswith("tinyjobs"):
+            change(record)
+        return record
+
+    @app.task(name="bad", max_attempts=2, retry_base=0.001)
+    def bad():
+        raise ValueError("boom")
+
+    job = bad.enqueue()
+    logging.setLogRecordFactory(factory)
+    try:
+        run(app)
+    finally:
+        logging.setLogRecordFactory(make)
+    assert job.refresh().status == "failed"
+    # It is told all the same, by a record as Python makes it, with our fields.
+    retry, failure = [entry for entry in caplog.records if getattr(entry, "job_id", None) == job.id]
+    assert (retry.task, failure.task, failure.levelname) == ("bad", "bad", "ERROR")
+    assert failure.worker_id == job.worker_id and failure.lineno > 0
+    assert f"a log record factory raised {error} on a record of tinyjobs" in capsys.readouterr().err
+
+
 @pytest.mark.django_db
 def test_a_handler_of_djangos_own_logger_that_raises_fails_no_job(raising):
     from tests.taskbackend.shop import tasks
@@ -310,9 +346,9 @@ def test_nobody_is_waited_for_and_what_was_dropped_is_counted(pipe):
         sink.write(line)  # would wait for ever, if it waited
     found: list[str] = []
     reader = threading.Thread(target=lambda: found.extend(read_all(ours)))
-    reader.start()
-    thread = sink._thread
+    thread = sink._thread  # there for as long as nobody reads
     assert thread is not None
+    reader.start()
     thread.join(PATIENCE)
     sink.write("after")
     sink.close(PATIENCE)
