@@ -147,6 +147,21 @@ def test_an_alias_in_a_database_of_the_project(settings):
         assert cursor.fetchone() == (1,)
 
 
+@pytest.mark.parametrize("verdict", [0, 1])
+def test_a_signal_after_the_verdict_does_not_change_the_exit_status(verdict):
+    """As of somebody who presses Ctrl-C twice: a run that is not ok must not end as one that is."""
+    code = (
+        "import atexit, signal, sys\n"
+        "from tinyjobs.cli import main, verify\n"
+        f"verify._on_a_store_of_theirs = lambda *given: {verdict}\n"
+        "atexit.register(lambda: signal.raise_signal(signal.SIGINT))\n"
+        "sys.argv = ['tinyjobs', 'verify', 'sqlite:///x.db']\n"
+        "main.run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert done.returncode == verdict, done.stderr
+
+
 def test_the_app_of_the_workers_says_whose_it_is():
     command = [sys.executable, "-m", "tinyjobs", "worker", "--app", APP]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

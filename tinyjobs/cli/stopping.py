@@ -31,6 +31,8 @@ class StopRequest:
     """
 
     def __init__(self) -> None:
+        #: The exit status of a process that a signal ends after the work is done: the command's own, once it is known.
+        self.status = 0
         self.is_asked = False
         self.for_reload = False
         self._told: SimpleQueue[None] = SimpleQueue()
@@ -77,8 +79,9 @@ def stop_by_signals(request: StopRequest, *, owns_process: bool) -> Generator[No
     """SIGINT and SIGTERM become the request. In a process of our own they stay harmless once the work is done."""
     before = {}
     if owns_process and threading.current_thread() is threading.main_thread():
-        # What the handlers below put back: a signal that comes after a clean end does not make it an unclean one.
-        before = {number: signal.signal(number, lambda *_: os._exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
+        # What the handlers below put back: a signal that comes after the end does not change how that was.
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, lambda *_: os._exit(request.status)) for number in numbers}
     try:
         with StopSignals(request.stop, request.force):
             yield

@@ -39,8 +39,10 @@ def verify(options: Options, find_store: FindStore, console: Console, *, owns_pr
         ticker = Ticker(console, SystemClock(), in_place=owns_process)
         try:
             if options["faults"]:
-                return _on_a_store_of_ours(options, settings, console, stop, ticker)
-            return _on_a_store_of_theirs(options, settings, find_store, console, stop, ticker)
+                stop.status = _on_a_store_of_ours(options, settings, console, stop, ticker)
+            else:
+                stop.status = _on_a_store_of_theirs(options, settings, find_store, console, stop, ticker)
+            return stop.status
         finally:
             ticker.end()
 
