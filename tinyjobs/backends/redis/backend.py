@@ -224,7 +224,7 @@ class RedisBackend(ScriptVerbs):
         return await consume.heartbeat(self._call, held, lease) if held else []
 
     async def reap_expired(self, limit: int = 500) -> list[Job]:
-        """One script that reads; two more where there are any."""
+        """One script that reads; two or more where there are any, by how large their arguments are."""
         return await consume.reap(self._call, limit)
 
     async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tinyjobs.backends.redis.calls import Caller
-from tinyjobs.backends.redis.rows import as_told, claimed_job, outcome_row, whole_jobs
+from tinyjobs.backends.redis.control import whole
+from tinyjobs.backends.redis.rows import as_told, claimed_job, job_from_row, outcome_row, whole_jobs
 from tinyjobs.core import transitions
 from tinyjobs.core.job import Claimed, ClaimRequest, Held, Job, Recorded, queue_order
 from tinyjobs.core.transitions import Outcome
@@ -77,16 +78,15 @@ async def reap(call: Caller, limit: int) -> list[Job]:
 
     A lease that is renewed between the look and that step is left alone.
     """
-    before, rows, *blobs = await call("expired", limit=str(limit))
-    found = whole_jobs(rows, blobs)
+    before, rows = await call("expired", limit=str(limit))
+    found = [job_from_row(row) for row in as_told(rows)]
     if not found:
         return []
     now = call.time.told()
     outcomes = [transitions.lost(job, now) for job in found]
     recorded = await record(call, outcomes, before=before.decode())
     taken = [job.id for job, applied in zip(found, recorded.applied, strict=True) if applied]
-    rows, *blobs = await call("get", ids=taken)
-    return whole_jobs(rows, blobs)
+    return await whole(call, taken)
 
 
 async def look(call: Caller, queues: Sequence[str], *, channel: str | None) -> tuple[bool, float | None]:

@@ -1,6 +1,7 @@
 """Verbs of people and programs that look at jobs and steer them: get, list, executions, figures."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,19 @@ _PAGE = 500
 
 async def get(call: Caller, job_id: str) -> Job | None:
     """The job whole."""
-    rows, *blobs = await call("get", ids=[job_id])
-    jobs = whole_jobs(rows, blobs)
+    jobs = await whole(call, [job_id])
     return jobs[0] if jobs else None
+
+
+async def whole(call: Caller, ids: Sequence[str]) -> list[Job]:
+    """The jobs of these ids, without those that are not there. A script for each few megabytes of them."""
+    found: list[Job] = []
+    left = ids
+    while left:
+        looked, rows, *blobs = await call("get", ids=left)
+        found += whole_jobs(rows, blobs)
+        left = left[looked:]
+    return found
 
 
 async def executions(call: Caller, job_id: str) -> list[Execution]:

@@ -2,15 +2,25 @@
 
 from tinyjobs.backends.redis.calls import Caller
 from tinyjobs.backends.redis.rows import whole_jobs
+from tinyjobs.core.errors import StoreError
 from tinyjobs.core.job import Job
 from tinyjobs.core.status import JobStatus
 from tinyjobs.core.transitions import EXPIRED
 
 
 async def end_unstarted(call: Caller, limit: int) -> list[Job]:
-    """End jobs that have not started by their expiry; each as it stands afterwards."""
-    rows, *blobs = await call("end_unstarted", limit=str(limit), expired=EXPIRED)
-    return whole_jobs(rows, blobs)
+    """End jobs that have not started by their expiry; each as it stands afterwards. A script for each few megabytes."""
+    ended: list[Job] = []
+    goes_on = True
+    while goes_on and len(ended) < limit:
+        try:
+            goes_on, rows, *blobs = await call("end_unstarted", limit=str(limit - len(ended)), expired=EXPIRED)
+        except StoreError:
+            if not ended:
+                raise
+            return ended  # nobody else will tell of those; whoever asks again meets the trouble
+        ended += whole_jobs(rows, blobs)
+    return ended
 
 
 async def claim_sweep(call: Caller, interval: float) -> bool:

@@ -88,7 +88,7 @@ class ScriptVerbs(BaseBackend):
         return fired
 
     async def end_unstarted(self, limit: int = 500) -> list[Job]:
-        """One script."""
+        """One script, and one more for each few megabytes of arguments."""
         return await purge.end_unstarted(self._call, limit)
 
     async def claim_sweep(self, interval: float) -> bool:

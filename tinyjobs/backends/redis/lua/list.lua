@@ -2,7 +2,7 @@
 -- A page of jobs after an id, newest first, along the index that has the order of the page; it looks at a bounded number
 -- of entries, `scan` at most, and of arguments where a text is looked for. Answers the rows, the id from which to go on
 -- where there are more entries than it looked at, and how many those were.
-local LOOKED_AT, BYTES = 1000, 4194304
+local LOOKED_AT = 1000
 
 local function ids_of_running()
     local ids = {}
@@ -35,7 +35,7 @@ end
 
 local rows, looked, bytes = {}, 0, 0
 for place, id in ipairs(ids) do
-    if #rows == limit or looked == at_most or bytes > BYTES then
+    if #rows == limit or looked == at_most or bytes > MOST_BYTES then
         break
     end
     looked = place

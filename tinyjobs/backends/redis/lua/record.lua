@@ -2,6 +2,7 @@
 -- Applies each outcome whose claim still holds, and makes the claim that goes with it. `before`, where the reaper asks:
 -- only leases that ended before that. Answers the places of the outcomes that landed; then what the claim brought. Where
 -- it met nothing but jobs that are gone or spoilt, it ends after a bounded number of looks, and asks to be made again.
+-- One that ends early, since the payloads it took are large, says that more is due now.
 local LOOKED_AT = 2000
 
 local OF_SUCCESS = { 'status', 'claims', 'queue', 'hand_backs', 'key', 'last_error', 'run_at', 'started_at' }
@@ -98,15 +99,18 @@ if request then
         end
         room.tasks = tasks
     end
-    local had_others, looked = limit > 0, 0
+    local had_others, looked, is_cut = limit > 0, 0, false
     while had_others and #rows == 0 and looked < LOOKED_AT do
         local queues = request.queues or redis.call('ZRANGE', P .. 'ready_queues', 0, -1)
-        local found = heads(queues, limit, room)
+        local found
+        found, is_cut = heads(queues, limit, room)
         looked = looked + #queues + #found
         rows, payloads, had_others = take(found, request)
     end
     if had_others and #rows == 0 then
         next_due = 'more'
+    elseif is_cut then
+        next_due = now_text
     elseif #rows < limit or limit == 0 then
         next_due = redis.call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')[2] or ''
     end

@@ -1,4 +1,4 @@
--- uses: sound
+-- uses: sound, rows
 -- The claim: let delayed jobs in that have come due, then take the heads of the served queues, merged by priority and
 -- age, and never sort what is ready.
 local ATTEMPTS, CLAIMS = 5, 8
@@ -80,9 +80,9 @@ local function advance(line)
 end
 
 -- The jobs at the heads of the queues, up to `limit`, as they were read. Of the tasks of a room so many as it has free,
--- looking a bounded way past the others.
+-- looking a bounded way past the others. Beside them, whether it ended early: their payloads have so many bytes.
 local function heads(queues, limit, room)
-    local heap, picked = {}, {}
+    local heap, picked, size = {}, {}, 0
     local free = room and tonumber(room.free)
     local ahead = room and tonumber(room.ahead)
     for _, queue in ipairs(queues) do
@@ -97,7 +97,7 @@ local function heads(queues, limit, room)
             remove(P .. 'ready_queues', queue)
         end
     end
-    while #picked < limit and heap[1] do
+    while #picked < limit and size < MOST_BYTES and heap[1] do
         local line = heap[1]
         local id = string.sub(line.member, string.find(line.member, '|', 1, true) + 1)
         -- Past a full room only the task is read of what does not fit.
@@ -109,6 +109,7 @@ local function heads(queues, limit, room)
             found = found or {}
             found.key, found.member = line.key, line.member
             picked[#picked + 1] = found
+            size = size + (found.payload and #found.payload or 0)
         end
         if (ahead and line.seen >= ahead) or not advance(line) then
             heap[1] = heap[#heap]
@@ -116,7 +117,7 @@ local function heads(queues, limit, room)
         end
         sift_down(heap)
     end
-    return picked
+    return picked, #picked < limit and heap[1] ~= nil
 end
 
 -- Takes jobs that were read. Answers their rows and payloads, and whether there were others than sound ones.

@@ -6,6 +6,8 @@ local COLUMNS = {
     'codec', 'runs_after', 'last_error', 'metadata',
 }
 local COLUMN_PLACES = {}
+-- A script that has gathered so many bytes of payloads and results gathers no more: its caller asks again.
+local MOST_BYTES = 4194304
 for place, name in ipairs(COLUMNS) do
     COLUMN_PLACES[name] = place
 end
@@ -34,20 +36,26 @@ local function whole(id)
     return row, bytes[1], bytes[2]
 end
 
--- Adds whole jobs to an answer: the JSON of their rows, then the payload and the result of each.
-local function answer_whole(answer, ids)
-    local rows, bytes = {}, {}
-    for _, id in ipairs(ids) do
+-- Adds whole jobs to an answer: the JSON of their rows, then the payload and the result of each. With `most`, it ends
+-- once those have so many bytes. Answers how many of the ids were looked at beside it.
+local function answer_whole(answer, ids, most)
+    local rows, bytes, size, looked = {}, {}, 0, 0
+    for place, id in ipairs(ids) do
+        if most and size >= most then
+            break
+        end
+        looked = place
         local row, payload, result = whole(id)
         if row then
             rows[#rows + 1] = row
             bytes[#bytes + 1] = payload
             bytes[#bytes + 1] = result
+            size = size + (payload and #payload or 0) + (result and #result or 0)
         end
     end
     answer[#answer + 1] = json(rows)
     for place = 1, #rows * 2 do
         answer[#answer + 1] = bytes[place]
     end
-    return answer
+    return answer, looked
 end
