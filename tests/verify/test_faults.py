@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.verify.conftest import document, ends, until
+from tests.verify.conftest import PATIENCE, document, ends, until
 from tinyjobs.cli.main import main
 from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import ConfigurationError
 from tinyjobs.operations.verify.bench import Bench
-from tinyjobs.operations.verify.faults import campaign, disk, ordeal, places, programs
+from tinyjobs.operations.verify.faults import campaign, disk, ordeal, places, programs, servers
 from tinyjobs.operations.verify.faults.locking import WriteLock
 from tinyjobs.operations.verify.faults.places import Fault, FilePlace, chosen
 from tinyjobs.operations.verify.faults.proxy import Proxy
@@ -165,6 +165,28 @@ def test_the_small_disk_goes_with_whoever_made_it():
         until(lambda: not Path(told).exists(), lambda: "the disk is still there")
     finally:
         subprocess.run(["umount", "-l", told], check=False, capture_output=True)
+
+
+def test_a_server_and_its_folder_go_with_whoever_started_it(tmp_path):
+    """All that is left of a verifier that was killed is the end of a pipe. Many files take a while to remove."""
+    folder = tmp_path / "server"
+    folder.mkdir()
+    for number in range(500):
+        (folder / str(number)).touch()
+    command = [sys.executable, "-I", "-S", str(servers._GUARD), str(folder), "0", "0", "sleep", "600"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guard:
+        server = int(guard.stdout.readline())
+        guard.stdin.close()
+        assert guard.wait(PATIENCE) == 0
+    assert not Path(f"/proc/{server}").exists()
+    assert not folder.exists()
+
+
+def test_a_guard_ends_with_its_server_and_leaves_the_folder_to_who_restarts_it(tmp_path):
+    command = [sys.executable, "-I", "-S", str(servers._GUARD), str(tmp_path), "0", "0", "true"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guard:
+        assert guard.wait(PATIENCE) == 0
+    assert tmp_path.exists()
 
 
 def test_what_cannot_be_mounted_is_said_and_not_tried(monkeypatch):

@@ -35,15 +35,21 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.write(f"{server.pid}\n")
     sys.stdout.flush()
-    threading.Thread(target=_end_with_our_input, args=(server, folder), daemon=True).start()
+    is_left_alone = threading.Event()
+    end = threading.Thread(target=_end_with_our_input, args=(server, folder, is_left_alone), daemon=True)
+    end.start()
     server.wait()
+    if is_left_alone.is_set():
+        end.join()
     # At once, since the thread may be in the middle of a read.
     os._exit(0)
 
 
-def _end_with_our_input(server: "subprocess.Popen[bytes]", folder: str) -> None:
+def _end_with_our_input(server: "subprocess.Popen[bytes]", folder: str, is_left_alone: threading.Event) -> None:
     while os.read(0, 4096):
         pass
+    # Before the server ends of it: the folder is still to go then.
+    is_left_alone.set()
     # SIGQUIT is Postgres' immediate shutdown, which ends its children too.
     server.send_signal(signal.SIGQUIT)
     server.send_signal(signal.SIGCONT)

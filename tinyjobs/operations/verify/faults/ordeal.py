@@ -79,8 +79,10 @@ def suffer(
                 _bring(Campaign(bench), bench, faults, ordeal)
             finally:
                 bench.stop_workers()
-            ordeal.problems += bench.fleet.ends().problems
-            ordeal.log_tail = bench.fleet.log_tail() if not ordeal.is_ok else ""
+            ends = bench.fleet.ends().problems
+            ordeal.problems += ends
+            if ends or not (ordeal.is_ok or bench.was_cut_short):
+                ordeal.log_tail = bench.fleet.log_tail()
         return ordeal
 
 
