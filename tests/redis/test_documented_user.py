@@ -37,7 +37,7 @@ def test_a_worker_is_woken_and_beats(own_redis, url_of_user, open_workshop):
     until(lambda: own_redis.execute("HLEN", "{tinyjobs}:asleep"))
     sent = [workshop.send("note", number) for number in range(3)]
     until(lambda: all(workshop.get(job).status == "success" for job in sent))
-    assert own_redis.execute("PUBSUB NUMSUB", "{tinyjobs}:wake")
+    assert own_redis.execute("PUBSUB", "NUMSUB", "{tinyjobs}:wake")[1] == 1
     assert own_redis.execute("HLEN", "{tinyjobs}:workers") == 1
     worker.kill()
     assert worker.errors == "" and own_redis.execute("ACL LOG") == []

@@ -57,7 +57,7 @@ def test_a_failover_by_agreement_loses_and_repeats_nothing(workshop, pair):
 @pytest.mark.parametrize("turn", range(3))
 def test_what_the_replica_had_survives_the_death_of_the_primary(workshop, pair, turn):
     """In the middle of the work. What ran and was not replicated runs again, since its outcome is gone."""
-    workers = [workshop.worker(**{**SHORT, "lease": 1.5}, concurrency=4) for _ in range(2)]
+    workers = [workshop.worker(**{**SHORT, "lease": 6.0}, concurrency=4) for _ in range(2)]
     gate = workshop.folder / "gate"
     sent = [workshop.send("work", number, 0.0) for number in range(40)]
     held = [workshop.send("hold", str(gate), max_attempts=10) for _ in range(2 * 4)]
@@ -117,7 +117,7 @@ def swap(old: RedisServer, new: RedisServer) -> None:
     until(lambda: old.execute("INFO", "replication")["master_link_status"] == "up")
 
 
-@pytest.mark.parametrize("shift", [+2.0, -2.0])
+@pytest.mark.parametrize("shift", [+3.0, -3.0])
 def test_no_lease_ends_early_though_the_new_primary_has_another_time(make_redis, open_workshop, clock, shift):
     """Leases are renewed at a third of their length, so a difference of a third takes nothing from anybody."""
     old = make_redis()
@@ -129,14 +129,14 @@ def test_no_lease_ends_early_though_the_new_primary_has_another_time(make_redis,
         workshop: Workshop = open_workshop(proxy.url(old.url()))
         gate = workshop.folder / "gate"
         held = [workshop.send("hold", str(gate), max_attempts=3) for _ in range(4)]
-        workers = [workshop.worker(lease=6.0, reap_interval=0.2, concurrency=2) for _ in range(2)]
+        workers = [workshop.worker(lease=9.0, reap_interval=0.2, concurrency=2) for _ in range(2)]
         until(lambda: len(workshop.starts()) == 4)
         for number in range(4):
             primary, replica = (old, new) if number % 2 == 0 else (new, old)
             swap(primary, replica)
             proxy.point_at(replica.url())
             proxy.cut()
-            time.sleep(2.1)
+            time.sleep(3.1)
         gate.touch()
         until(lambda: all(workshop.get(job).status == "success" for job in held))
         assert [workshop.history(job) for job in held] == [["success"]] * 4

@@ -286,7 +286,7 @@ def test_no_more_than_were_asked_for(call, own_redis):
 
 def test_a_call_fails_once_none_came_free_for_as_long_as_it_may_wait(call, redis_url):
     async def body(link):
-        slow = asyncio.create_task(link.command("BLPOP", "nothing", 1.5))
+        slow = asyncio.create_task(link.command("BLPOP", "nothing", 4))
         await until(lambda: link.link._in_use)
         begun = time.monotonic()
         async with raising(StoreBusyError, r"all 1 connections were in use for 0.2 s\. Raise max_connections"):
@@ -318,7 +318,7 @@ def test_nobody_is_starved(call, redis_url):
 
 def test_a_clock_that_stands_still_ends_no_wait_and_keeps_none_open(call, redis_url):
     async def body(link):
-        slow = asyncio.create_task(link.command("BLPOP", "nothing", 1.5))
+        slow = asyncio.create_task(link.command("BLPOP", "nothing", 4))
         await until(lambda: link.link._in_use)
         async with raising(StoreBusyError, "max_connections"):
             await link.command("PING")
@@ -331,7 +331,7 @@ def test_an_idle_connection_is_replaced_rather_than_trusted(call, redis_url):
     clock = FrozenClock()
 
     async def body(link):
-        await asyncio.gather(*(link.command("BLPOP", "nothing", 0.2) for _ in range(3)))
+        await asyncio.gather(*(link.command("BLPOP", "nothing", 1) for _ in range(3)))
         assert link.shelf.held == 3
         used = await link.command("CLIENT", "ID")
         clock.advance(20)
@@ -442,9 +442,9 @@ def test_a_silent_server_fails_a_call_in_time(call, redis_url, make_proxy, way):
         await link.command("SET", "a", "first")
         getattr(proxy, way)()
         begun = time.monotonic()
-        async with raising(StoreUnavailableError, r"no answer within 0.3 s \(socket_timeout\)"):
+        async with raising(StoreUnavailableError, r"no answer within 1.5 s \(socket_timeout\)"):
             await link.command("GET", "a")
-        assert 0.25 < time.monotonic() - begun < A_MOMENT and link.shelf.held == 0
+        assert 1.4 < time.monotonic() - begun < A_MOMENT and link.shelf.held == 0
         begun = time.monotonic()
         async with raising(StoreUnavailableError, r"[Tt]imeout|no connection could be opened within"):
             await link.command("GET", "a")
@@ -452,7 +452,7 @@ def test_a_silent_server_fails_a_call_in_time(call, redis_url, make_proxy, way):
         (proxy.resume if way == "stall" else proxy.restore)()
         assert await link.command("ECHO", "second") == b"second"
 
-    call(body, proxy.url(redis_url), socket_timeout=0.3, socket_connect_timeout=0.5)
+    call(body, proxy.url(redis_url), socket_timeout=1.5, socket_connect_timeout=1.5)
 
 
 def test_no_lock_is_held_while_connecting(call, redis_url):
@@ -465,7 +465,7 @@ def test_no_lock_is_held_while_connecting(call, redis_url):
         async def body(link):
             await link.command("PING")
             source.address = lambda: wrong
-            occupied = asyncio.create_task(link.command("BLPOP", "nothing", 0.3))
+            occupied = asyncio.create_task(link.command("BLPOP", "nothing", 2))
             await until(lambda: link.link._in_use)
             stuck = asyncio.create_task(link.command("PING"))
             await until(lambda: link.shelf.held == 2)
@@ -525,7 +525,7 @@ def test_after_a_failover_the_address_is_looked_up_again(call, make_redis):
     replicas = parse_url(replica.url(), {})[0]
 
     async def body(link):
-        await asyncio.gather(*(link.command("BLPOP", "nothing", 0.2) for _ in range(4)))
+        await asyncio.gather(*(link.command("BLPOP", "nothing", 1) for _ in range(4)))
         assert link.shelf.held == 4
         replica.follow(None)
         primary.follow(replica)

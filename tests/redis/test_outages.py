@@ -1,6 +1,5 @@
 """A Redis that goes away and comes back: every job ends once, a worker says so twice, and works on by itself."""
 
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from tests.crash.telling import (
 )
 from tests.crash.workshop import Workshop, until
 from tests.redis.consistency import assert_consistent
+from tests.redis.resting import POLL, WOKEN, rest
 from tests.servers.proxy import Proxy
 from tests.servers.redis import RedisServer
 from tinyjobs.app.facade import TinyJobs
@@ -31,6 +31,15 @@ pytestmark = pytest.mark.redis
 @pytest.fixture
 def workshop(own_redis: RedisServer, open_workshop: Callable[[str], Workshop]) -> Workshop:
     return open_workshop(own_redis.url())
+
+
+def quickest_start(workshop: Workshop, server: RedisServer) -> float:
+    """The shorter of two times from a send to a start, each at a worker that will not look in the next seconds."""
+    took = []
+    for _ in range(2):
+        rest(server)
+        took.append(seconds_to_a_start(workshop))
+    return min(took)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -58,7 +67,8 @@ def test_a_worker_tells_of_a_restart_twice_and_goes_on_at_once(workshop, own_red
 
 def test_a_worker_hears_again_after_five_restarts_in_a_row(workshop, own_redis):
     """Also with its connections closed by the server in between, and the server busy with something for a while."""
-    worker = workshop.worker(**SHORT)
+    lease = 6.0
+    worker = workshop.worker(**{**SHORT, "lease": lease})
     first = workshop.send("note", 0)
     until(lambda: workshop.get(first).status == "success")
     for number in range(5):
@@ -72,7 +82,7 @@ def test_a_worker_hears_again_after_five_restarts_in_a_row(workshop, own_redis):
     assert not [line for line in said(worker) if BEGINS not in line and ENDS not in line]
     # Renewals, the reaper and what is delayed go on as well.
     gate = workshop.folder / "gate"
-    held, delayed = workshop.send("hold", str(gate)), workshop.send("note", 1, delay=SHORT["lease"] + 1.0)
+    held, delayed = workshop.send("hold", str(gate)), workshop.send("note", 1, delay=lease + 1.0)
     until(lambda: workshop.get(delayed).status == "success")
     assert workshop.get(held).status == "running"
     gate.touch()
@@ -81,8 +91,8 @@ def test_a_worker_hears_again_after_five_restarts_in_a_row(workshop, own_redis):
 
 
 def test_an_idle_worker_is_woken_again_by_the_time_it_says_that_the_store_answers(workshop, own_redis):
-    """Not by its next look alone: that is up to two seconds away."""
-    worker = workshop.worker(**SHORT, poll=30.0)
+    """Not by its next look alone: that is seconds away."""
+    worker = workshop.worker(**SHORT, poll=POLL)
     warm = workshop.send("note", 0)
     until(lambda: workshop.get(warm).status == "success")
     with one_outage_told([worker]):
@@ -90,8 +100,7 @@ def test_an_idle_worker_is_woken_again_by_the_time_it_says_that_the_store_answer
         until(lambda: BEGINS in worker.errors)
         own_redis.start()
     until(lambda: own_redis.execute("PUBSUB", "NUMSUB", "{tinyjobs}:wake")[1] == 1)
-    until(lambda: own_redis.execute("EXISTS", "{tinyjobs}:asleep"))
-    assert seconds_to_a_start(workshop) < RECOVERY
+    assert quickest_start(workshop, own_redis) < WOKEN
 
 
 @pytest.mark.slow
@@ -100,7 +109,7 @@ def test_a_silent_network_is_told_of_and_survived(own_redis, make_proxy, open_wo
     proxy: Proxy = make_proxy(own_redis.url())
     workshop = open_workshop(proxy.url(own_redis.url()))
     jobs = [workshop.send("work", number, 0.02, max_attempts=5) for number in range(200)]
-    worker = workshop.worker(**SHORT, concurrency=2)
+    worker = workshop.worker(**{**SHORT, "lease": 12.0}, concurrency=2)
     until(lambda: len(workshop.ends()) > 20)
     for _ in range(3):
         proxy.stall()
@@ -144,7 +153,7 @@ def test_half_open_connections_are_given_up_within_the_stated_time(own_redis, ma
 def test_an_idle_worker_says_nothing_however_short_the_timeout_of_its_connections(own_redis, open_workshop):
     """Its waits for a wake-up are longer than that; nothing is reopened either."""
     workshop = open_workshop(own_redis.url() + "?socket_timeout=0.5")
-    worker = workshop.worker(**SHORT)
+    worker = workshop.worker(**SHORT, poll=POLL)
     first = workshop.send("note", 0)
     until(lambda: workshop.get(first).status == "success")
     until(lambda: own_redis.execute("EXISTS", "{tinyjobs}:asleep"))
@@ -153,11 +162,7 @@ def test_an_idle_worker_says_nothing_however_short_the_timeout_of_its_connection
     assert own_redis.execute("INFO", "stats")["total_connections_received"] - before <= 1
     assert worker.errors == ""
     assert worker.is_running
-    took = []
-    for _ in range(5):
-        until(lambda: own_redis.execute("EXISTS", "{tinyjobs}:asleep"))
-        took.append(seconds_to_a_start(workshop))
-    assert statistics.median(took) < 0.5, "far less than from one look to the next"
+    assert quickest_start(workshop, own_redis) < WOKEN, "far less than from one look to the next"
 
 
 # --- what is not kept ---------------------------------------------------------------------------------------------

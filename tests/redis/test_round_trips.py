@@ -8,6 +8,7 @@ import pytest
 
 from tests.benchmarks.links import drain
 from tests.crash.workshop import until
+from tests.redis.resting import POLL, rest
 from tests.redis.watching import watching
 from tests.servers.link import slow_link
 from tests.servers.redis import RedisServer
@@ -32,8 +33,8 @@ def app(own_redis: RedisServer, make_app: Callable[..., TinyJobs]) -> TinyJobs:
 
 
 def test_an_enqueue_is_one_command_also_where_somebody_is_to_be_woken(app, own_redis, open_workshop):
-    open_workshop(own_redis.url()).worker(queues=["other"])
-    until(lambda: own_redis.execute("EXISTS", "{tinyjobs}:asleep"))
+    open_workshop(own_redis.url()).worker(queues=["other"], poll=POLL)
+    rest(own_redis, "qother")
     for options in ({}, {"delay": 60.0}, {"key": "mine"}, {"key": "mine"}, {"expires": 60.0}, {"priority": 3}):
         with watching(own_redis) as commands:
             app.send("note", (1,), **options)
@@ -88,7 +89,7 @@ def test_an_idle_worker_sends_less_than_one_command_a_second(own_redis, open_wor
     workshop.send("note", 0, delay=3_600.0)
     until(lambda: workshop.get(warm).status == "success")
     until(lambda: own_redis.execute("EXISTS", "{tinyjobs}:asleep"))
-    time.sleep(2.0)
+    time.sleep(4.0)  # until its looks are as far apart as they come to be
     with watching(own_redis) as commands:
         time.sleep(8.0)
     print(f"\n{len(commands)} commands in 8 s: {Counter(commands)}")

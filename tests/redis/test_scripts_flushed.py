@@ -90,7 +90,7 @@ def test_every_verb_goes_on(own_redis: RedisServer, face: str) -> None:
 
 def test_a_worker_beside_whom_the_scripts_are_forgotten_all_the_time(own_redis, open_workshop):
     workshop = open_workshop(own_redis.url())
-    worker = workshop.worker(**{**SHORT, "lease": 1.5, "reap_interval": 0.1})
+    worker = workshop.worker(**{**SHORT, "lease": 6.0, "reap_interval": 0.1})
     is_over = threading.Event()
     flushes = 0
 
@@ -117,6 +117,7 @@ def test_a_worker_beside_whom_the_scripts_are_forgotten_all_the_time(own_redis, 
             workshop.send(task, *arguments, delay=0.2 if kind == 3 else None, key=f"k{number}" if kind == 2 else None)
         )
     again = workshop.send("fails_once", max_attempts=3)
+    sent.append(workshop.send("work", 300, 5.0))  # past a renewal of its lease, which is at a third
     until(lambda: all_succeeded(workshop))
     is_over.set()
     flushing.join()
