@@ -28,6 +28,10 @@ class DashboardAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     desks: Desks = staticmethod(alias_desks)
 
+    def __init__(self, model: type[Model], admin_site: AdminSite) -> None:
+        super().__init__(model, admin_site)
+        _add_pages(admin_site)
+
     @cached_property
     def dashboard(self) -> Dashboard:
         """The dashboard of the site of this entry."""
@@ -72,10 +76,6 @@ class DashboardAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 class JobAdmin(DashboardAdmin):
     """The entry for jobs. It also gives its site the overview, the queues and the workers."""
 
-    def __init__(self, model: type[Model], admin_site: AdminSite) -> None:
-        super().__init__(model, admin_site)
-        _add_pages(admin_site)
-
     def has_values_permission(self, request: HttpRequest) -> bool:
         """Whether a user who may see jobs sees their arguments, results and errors as well. Yes, unless overridden."""
         return True
@@ -94,16 +94,20 @@ class ScheduleAdmin(DashboardAdmin):
 
 
 def _add_pages(site: AdminSite) -> None:
-    """Let the site have the addresses that belong to no model. They go when the entry for jobs is taken out again."""
+    """Let the site have the addresses that belong to no model. They go with the entry that they are of."""
     if getattr(site, "_has_tinyjobs_pages", False):
         return
     of_the_site = site.get_urls
 
     @wraps(of_the_site)
     def get_urls() -> list[URLPattern | URLResolver]:
-        entry: Any = site.get_model_admin(Job) if site.is_registered(Job) else None
-        ours = entry.dashboard.site_urls() if isinstance(entry, JobAdmin) else []
-        return [*ours, *of_the_site()]
+        jobs: Any = site.get_model_admin(Job) if site.is_registered(Job) else None
+        schedules: Any = site.get_model_admin(Schedule) if site.is_registered(Schedule) else None
+        if isinstance(jobs, JobAdmin):
+            return [*jobs.dashboard.site_urls(), *of_the_site()]
+        if isinstance(schedules, ScheduleAdmin):
+            return [*schedules.dashboard.schedule_site_urls(), *of_the_site()]
+        return of_the_site()
 
     site.get_urls = get_urls  # type: ignore[method-assign]
     site._has_tinyjobs_pages = True  # type: ignore[attr-defined]

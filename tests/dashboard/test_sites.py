@@ -90,6 +90,33 @@ def test_a_site_that_has_no_jobs(admin, settings, two_sites):
     assert not view_of(site, "tinyjobs_overview")
 
 
+def test_a_site_that_has_schedules_alone(admin, two_sites):
+    task_backends["default"].save_schedule("nightly", task=ADD, cron="@daily", args=[1])
+    given = {"action": "run", "name": "nightly"}
+    assert "run: job" in messages_of(admin.post("/planning/tinyjobs/schedule/act/", given, follow=True))[0]
+    Schedule.objects.update(last_job_id=Job.objects.get().pk)
+    Job.objects.update(scheduled_for=1.0)
+    for page in ("", "nightly/change/", "add/"):
+        links = links_of(text_of(admin, f"/planning/tinyjobs/schedule/{page}"))
+        assert "/planning/tinyjobs/schedule/" in links
+        assert not [link for link in links if "/job/" in link or link.startswith("/admin/")]
+    for kind in ("schedules", "schedules/nightly"):
+        assert admin.get(f"/planning/tinyjobs/api/{kind}/").status_code == 200
+    assert admin.get("/planning/tinyjobs/api/jobs/").status_code == 404
+
+
+def test_no_schedule_leads_to_jobs_who_may_not_see_them(staff, admin):
+    task_backends["default"].save_schedule("nightly", task=ADD, cron="@daily", args=[1])
+    act_on_schedule(admin, "run", "nightly")
+    Schedule.objects.update(last_job_id=Job.objects.get().pk, last_run_at=1.0)
+    Job.objects.update(scheduled_for=1.0)
+    for page in ("", "nightly/change/"):
+        links = links_of(text_of(staff("view_schedule"), f"/admin/tinyjobs/schedule/{page}"))
+        assert not [link for link in links if link.startswith("/admin/tinyjobs/job/")]
+        links = links_of(text_of(admin, f"/admin/tinyjobs/schedule/{page}"))
+        assert f"/admin/tinyjobs/job/{Job.objects.get().pk}/" in links
+
+
 def test_a_user_of_any_kind():
     class Site(django_admin.AdminSite):
         def has_permission(self, request):

@@ -110,8 +110,15 @@ class Dashboard:
             self._path("tinyjobs/", OverviewView(self, OVERVIEW), OVERVIEW.url_name),
             self._path("tinyjobs/queues/", PageView(self, QUEUES), QUEUES.url_name),
             self._path("tinyjobs/workers/", PageView(self, WORKERS), WORKERS.url_name),
-            *(self._api(kind, f"tinyjobs/api/{kind.name}/") for kind in MENU),
+            *(self._api(kind, f"tinyjobs/api/{kind.name}/") for kind in MENU if kind is not SCHEDULES),
             self._api(JOB, "tinyjobs/api/jobs/<str:object_id>/"),
+            *self.schedule_site_urls(),
+        ]
+
+    def schedule_site_urls(self) -> list[URLPattern | URLResolver]:
+        """What of it is about schedules, for a site that has no jobs."""
+        return [
+            self._api(SCHEDULES, "tinyjobs/api/schedules/"),
             self._api(SCHEDULE, "tinyjobs/api/schedules/<str:object_id>/"),
         ]
 
