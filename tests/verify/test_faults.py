@@ -15,7 +15,7 @@ import pytest
 from tests.verify.conftest import PATIENCE, document, ends, until
 from tinyjobs.cli.main import main
 from tinyjobs.core.clock import SystemClock
-from tinyjobs.core.errors import ConfigurationError
+from tinyjobs.core.errors import ConfigurationError, StoreUnavailableError
 from tinyjobs.operations.verify.bench import Bench
 from tinyjobs.operations.verify.faults import campaign, disk, ordeal, places, programs, servers
 from tinyjobs.operations.verify.faults.locking import WriteLock
@@ -269,6 +269,25 @@ def test_a_fault_that_was_cut_short_has_no_figures(monkeypatch):
     again = ordeal.Ordeal(store="redis")
     ordeal._bring(Campaign(), bench, ["first"], again)
     assert again.problems == ["the run was cut short"]
+
+
+def test_a_store_that_does_not_come_back_is_a_reason_and_hides_no_figures():
+    class Campaign:
+        def suffer(self, fault):
+            if fault.name == "second":
+                raise StoreUnavailableError("nobody answers.")
+            return fault.name
+
+    class Lasting:
+        was_cut_short = False
+
+        def start_workers(self):
+            return True
+
+    faults = [Fault(name, "", 1.0, lambda: None, lambda: None) for name in ("first", "second", "third")]
+    found = ordeal.Ordeal(store="redis")
+    ordeal._bring(Campaign(), Lasting(), faults, found)
+    assert (found.rows, found.problems) == (["first"], ["second: nobody answers."])
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def show_ordeal(ordeal: "Ordeal", console: Console) -> None:
         for line in ordeal.log_tail.splitlines():
             console.line(f"  {plain(line)}")
     for reason in ordeal.reasons():
-        console.line(f"not ok: {reason}")
+        console.line(plain(f"not ok: {reason}"))
     if ordeal.is_ok:
         console.line(f"ok, but for what was not tried: {', '.join(ordeal.absent)}" if ordeal.absent else "ok")
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tinyjobs.core.clock import Clock, SystemClock
+from tinyjobs.core.errors import TinyJobsError
 from tinyjobs.operations.verify import store
 from tinyjobs.operations.verify.bench import Bench, Pause, Tell
 from tinyjobs.operations.verify.faults.campaign import LEASE, Campaign, Row
@@ -70,7 +71,7 @@ def suffer(
         ordeal = Ordeal(store=name, absent={} if only else place.absent)
         if not only:
             ordeal.report = Run(place.url, settings, pause=pause, tell=tell, clock=clock).run()
-            if ordeal.report.was_cut_short:
+            if ordeal.report.was_cut_short or not ordeal.report.is_cleared:
                 return ordeal
         longer = replace(settings, lease=max(settings.lease, LEASE), settle=max(settings.settle, 4 * LEASE))
         with Bench(place.url, {}, longer, clock, pause, tell) as bench:
@@ -89,11 +90,17 @@ def suffer(
 def _bring(campaign: Campaign, bench: Bench, faults: Sequence[Fault], ordeal: Ordeal) -> None:
     has_run = bench.start_workers()
     for fault in faults if has_run else ():
-        if not bench.was_cut_short:
+        if bench.was_cut_short:
+            break
+        try:
             row = campaign.suffer(fault)
-            # The jobs of one that was cut short had no time to end, and some still run: there are no figures of them.
-            if not bench.was_cut_short:
-                ordeal.rows.append(row)
+        except TinyJobsError as error:
+            # A server that does not come back, or a store that does not answer: it is what this looks for.
+            ordeal.problems.append(f"{fault.name}: {error}")
+            break
+        # The jobs of one that was cut short had no time to end, and some still run: there are no figures of them.
+        if not bench.was_cut_short:
+            ordeal.rows.append(row)
     if bench.was_cut_short:
         ordeal.problems.append("the run was cut short")
     elif not has_run:
