@@ -3,9 +3,11 @@
 import pytest
 from django.contrib.auth.models import User
 from django.tasks import task_backends
+from django.test import override_settings
 from django.utils import translation
 
 from tests.dashboard.conftest import act, act_on_schedule, client_of, stored, text_of
+from tests.dashboard.test_sites import HOME
 from tests.taskbackend.shop import tasks
 from tinyjobs.models import Schedule
 from tinyjobs.testing import drain
@@ -38,6 +40,21 @@ def test_nobody_without_logging_in(client, job_id):
     )
     assert answer.status_code == 302 and answer["Location"].startswith("/admin/login/")
     assert stored(job_id).status == "failed"
+
+
+@pytest.mark.parametrize("place", ["job", "schedule"])
+def test_whose_session_has_ended_goes_on_where_the_button_was(client, db, place):
+    """Not at the address of the action, which takes no GET."""
+    User.objects.create_superuser("root", password="of the test")
+    for prefix, login in (("/admin", "/admin/login/"), (HOME, f"{HOME}/login/")):
+        with override_settings(ROOT_URLCONF="tests.dashboard.urls"):
+            button = {"action": "retry", "name": "x", "backend": "default"}
+            there = client.post(f"{prefix}/tinyjobs/{place}/act/", button)["Location"]
+            assert there.startswith(f"{login}?next={prefix}/tinyjobs/{place}/")
+            answer = client.post(there, {"username": "root", "password": "of the test"})
+            assert (answer.status_code, answer["Location"]) == (302, f"{prefix}/tinyjobs/{place}/?backend=default")
+            assert client.get(answer["Location"]).status_code == 200
+        client.logout()
 
 
 @pytest.mark.parametrize("kind", ["overview", "jobs", "schedules", "queues", "workers"])

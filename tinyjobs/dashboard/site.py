@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from django.apps import apps
 from django.contrib.admin import AdminSite
+from django.contrib.auth.views import redirect_to_login
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, path, reverse, reverse_lazy
@@ -90,7 +91,7 @@ class Dashboard:
         """Below `<app>/job/`."""
         return [
             self._path("", PageView(self, JOBS), JOBS.url_name),
-            self._path("act/", JobAction(self), "tinyjobs_job_act"),
+            self._path("act/", JobAction(self), "tinyjobs_job_act", after_login=JOBS),
             self._path("<str:object_id>/", PageView(self, JOB), JOB.url_name),
         ]
 
@@ -98,7 +99,7 @@ class Dashboard:
         """Below `<app>/schedule/`."""
         return [
             self._path("", PageView(self, SCHEDULES), SCHEDULES.url_name),
-            self._path("act/", ScheduleAction(self), "tinyjobs_schedule_act"),
+            self._path("act/", ScheduleAction(self), "tinyjobs_schedule_act", after_login=SCHEDULES),
             self._path("add/", ScheduleEditor(self), "tinyjobs_schedule_add"),
             self._path("<str:object_id>/change/", PageView(self, SCHEDULE), SCHEDULE.url_name),
             self._path("<str:object_id>/edit/", ScheduleEditor(self), "tinyjobs_schedule_edit"),
@@ -131,11 +132,16 @@ class Dashboard:
 
         return self._path(route, for_programs, f"tinyjobs_api_{kind.name}", lets_in=True)
 
-    def _path(self, route: str, view: View, name: str, *, lets_in: bool = False) -> URLPattern:
-        return path(route, self._guarded(view, lets_in=lets_in), name=name)
+    def _path(
+        self, route: str, view: View, name: str, *, lets_in: bool = False, after_login: PageKind | None = None
+    ) -> URLPattern:
+        return path(route, self._guarded(view, lets_in=lets_in, after_login=after_login), name=name)
 
-    def _guarded(self, view: View, *, lets_in: bool) -> View:
-        """The view behind the site's door. The database of the door itself may be out of reach."""
+    def _guarded(self, view: View, *, lets_in: bool, after_login: PageKind | None) -> View:
+        """The view behind the site's door. The database of the door itself may be out of reach.
+
+        `after_login`: where somebody goes on whose session had ended; else where they wanted to go.
+        """
 
         def inside(request: HttpRequest, **about: str) -> HttpResponse:
             request.current_app = self.site.name
@@ -145,6 +151,9 @@ class Dashboard:
 
         def guarded(request: HttpRequest, **about: str) -> HttpResponse:
             try:
+                if after_login is not None and not self.site.has_permission(request):
+                    there = self.url(after_login.url_name, query={"backend": request.POST.get("backend")})
+                    return redirect_to_login(there, str(guarded.login_url))  # type: ignore[attr-defined]
                 return admin_view(request, **about)
             except (OperationalError, InterfaceError) as error:
                 return plain_trouble(error)
