@@ -26,13 +26,22 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def window(browser: Any, live_server: Any) -> Iterator[Window]:
+def is_live() -> bool:
+    """Whether pages renew themselves. Else they ask and get no answer, so that nothing is replaced under a test."""
+    return False
+
+
+@pytest.fixture
+def window(browser: Any, live_server: Any, is_live: bool) -> Iterator[Window]:
     """The browser's window on the test's own site. A test fails in which the browser complained of anything."""
     browser.get("about:blank")
     browser.delete_all_cookies()
     browser.get_log("browser")
+    script = "" if is_live else "window.fetch = () => new Promise(() => {});"
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})
     opened = Window(browser, live_server.url)
     yield opened
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
     opened.leave()
     assert opened.complaints() == []
 

@@ -19,21 +19,22 @@ def schedule(name):
     return next((state for state in finish(store().schedules()) if state.name == name), None)
 
 
+def told(window, text):
+    """Waits for the page that says so of what was done."""
+    window.until(lambda: any(text in message for message in window.messages), text)
+
+
 def keep_schedule(window, name="nightly"):
     """Make a schedule by the form."""
     window.open(SCHEDULES + "add/")
     window.find("[name=name]").send_keys(name)
-    task = window.find("[name=task]")
-    if task.tag_name == "select":
-        Select(task).select_by_value(tasks.add.module_path)
-    else:
-        task.send_keys(tasks.add.module_path)
+    window.find("[name=task]").send_keys(tasks.add.module_path)
     window.find("[name=cron]").send_keys("0 3 * * *")
     arguments = window.find("[name=args]")
     arguments.clear()
     arguments.send_keys("[1, 2]")
     window.click("Save")
-    window.until(lambda: window.messages)
+    told(window, "added")
 
 
 @pytest.mark.parametrize("action", ["Retry", "Cancel", "Delete"])
@@ -66,7 +67,7 @@ def test_a_question_can_be_left_without_a_change(admin):
     admin.open(f"{JOBS}{job}/")
     admin.click("Cancel")
     admin.click("No, take me back")
-    admin.until(lambda: admin.path.startswith(JOBS))
+    admin.until(lambda: admin.path == f"{JOBS}{job}/")
     assert stored(job).status is JobStatus.QUEUED
 
 
@@ -104,7 +105,7 @@ def test_filters_and_a_search_lead_to_jobs_and_back(admin):
     admin.open(JOBS)
     admin.find("#tj-q").send_keys("4711", Keys.ENTER)
     admin.until(lambda: len(admin.all("#tj-main tbody tr")) == 1)
-    admin.find("#tj-main tbody a.tj-id").click()
+    admin.follow("#tj-main tbody a.tj-id", f"…{hit[-12:]}")
     admin.until(lambda: admin.path == f"{JOBS}{hit}/")
     admin.open(JOBS)
     Select(admin.find("#tj-status")).select_by_value("failed")
@@ -118,22 +119,28 @@ def test_a_schedule_is_made_edited_paused_resumed_run_and_deleted(admin):
     assert (made.cron, made.source) == ("0 3 * * *", "data")
     admin.open(SCHEDULES)
     admin.click("Pause nightly")
-    admin.until(lambda: schedule("nightly").is_paused)
+    told(admin, "paused")
+    assert schedule("nightly").is_paused
     admin.click("Resume nightly")
-    admin.until(lambda: not schedule("nightly").is_paused)
+    told(admin, "resumed")
+    assert not schedule("nightly").is_paused
     admin.click("Run nightly now")
-    admin.until(lambda: finish(store().list()).jobs)
+    told(admin, "run: job")
+    assert len(finish(store().list()).jobs) == 1
     admin.click("Edit nightly")
     cron = admin.find("[name=cron]")
     cron.clear()
     cron.send_keys("30 4 * * *")
     admin.click("Save")
-    admin.until(lambda: schedule("nightly").cron == "30 4 * * *")
+    told(admin, "changed")
+    assert schedule("nightly").cron == "30 4 * * *"
     admin.open(SCHEDULES)
     admin.click("Delete nightly")
+    admin.named("No, take me back")
     assert schedule("nightly") is not None
     admin.click("Delete")
-    admin.until(lambda: schedule("nightly") is None)
+    told(admin, "deleted")
+    assert schedule("nightly") is None
 
 
 def test_a_form_with_mistakes_keeps_what_was_typed_and_says_what_is_wrong(admin):
@@ -159,6 +166,5 @@ def test_every_page_is_reached_by_the_menu(admin):
         ("Workers", "/admin/tinyjobs/workers/"),
         ("Overview", "/admin/tinyjobs/"),
     ]:
-        link = next(link for link in admin.all(".tj-menu a") if link.text == name)
-        link.click()
+        admin.follow(".tj-menu a", name)
         admin.until(lambda path=path: admin.path == path)

@@ -11,6 +11,11 @@ JOBS = "/admin/tinyjobs/job/"
 
 
 @pytest.fixture
+def is_live():
+    return True
+
+
+@pytest.fixture
 def quick(admin):
     """Pages that refresh themselves all the time. What the page was before its last refresh is told by a mark."""
 

@@ -1,9 +1,14 @@
 """What a test does with a page: open it, find what somebody would look for, click, type, and read."""
 
 from collections.abc import Callable
+from secrets import token_hex
 from typing import Any
 
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -12,6 +17,10 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 #: A loaded machine may take its time; what does not come about fails in the end.
 PATIENCE = 60.0
+_MARKING = """\
+arguments[0].scrollIntoView({block: 'center'});
+arguments[0].addEventListener('click', () => sessionStorage.setItem('tests.pressed', arguments[1]), {once: true});
+"""
 
 
 class Window:
@@ -22,8 +31,9 @@ class Window:
         self.site = site
 
     def take_session(self, key: str) -> None:
-        """Go on with a session of the site."""
+        """Go on with a session of the site, and with nothing that a test before has left there."""
         self.open("/admin/jsi18n/")
+        self.run("localStorage.clear(); sessionStorage.clear()")
         self.browser.add_cookie({"name": "sessionid", "value": key, "path": "/"})
 
     def open(self, path: str) -> "Window":
@@ -33,7 +43,7 @@ class Window:
 
     def leave(self) -> None:
         """Load nothing, so that no script of a page runs on."""
-        self.browser.execute_script("window.onbeforeunload = null")
+        self.browser.get("about:blank")
 
     @property
     def path(self) -> str:
@@ -63,14 +73,34 @@ class Window:
 
     def click(self, text: str) -> None:
         """Press the link or button of that name, where it is once its page is there."""
+        self._press(lambda: self.named(text), text)
+
+    def follow(self, css: str, text: str) -> None:
+        """Press the one of such elements that has this text."""
+        self._press(lambda: next((one for one in self.all(css) if one.text == text), None), text)
+
+    def _press(self, find: Callable[[], WebElement | None], what: str) -> None:
+        """Press an element once, wherever it is by then.
+
+        An error may come from before the press or from the page that it led to, where another element may have the same
+        name. So the element leaves a mark as soon as it feels the press.
+        """
+        mark = token_hex(8)
 
         def pressed() -> bool:
-            element = self.named(text)
-            self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
-            element.click()
+            if self.run("return sessionStorage.getItem('tests.pressed')") == mark:
+                return True
+            element = find()
+            if element is None:
+                return False
+            self.run(_MARKING, element, mark)
+            try:
+                element.click()
+            except (ElementClickInterceptedException, ElementNotInteractableException):
+                return False  # the page still moves
             return True
 
-        self.until(pressed, text)
+        self.until(pressed, what)
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other, as they are on the element that has the focus."""

@@ -70,7 +70,10 @@ class Visitor:
 
     def __init__(self, proxy: TlsProxy, certificate: Certificate) -> None:
         self.client = httpx.Client(
-            base_url=f"https://127.0.0.1:{proxy.port}", headers={"Host": NAME}, verify=certificate.for_client()
+            base_url=f"https://127.0.0.1:{proxy.port}",
+            headers={"Host": NAME},
+            verify=certificate.for_client(),
+            timeout=120.0,  # on a loaded machine the first page of a server takes long
         )
 
     def get(self, path):
