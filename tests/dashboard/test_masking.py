@@ -61,6 +61,16 @@ def test_positional_arguments_go_by_their_parameters(admin):
     assert len(api(admin, "jobs", q="bob")["jobs"]) == 1
 
 
+def test_all_arguments_of_a_variadic_parameter_go_by_its_name(admin, settings):
+    settings.TASKS = {"default": {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"mask": ["args"]}}}
+    for values in ((SECRET, "Zebra99qq"), ()):
+        job_id = tasks.noop.enqueue(*values, note="plain").id
+        shown = api(admin, f"jobs/{job_id}")["arguments"]
+        assert (shown["args"], shown["kwargs"]) == (["••••••"] * len(values), {"note": "plain"})
+    assert api(admin, "jobs", q="zebra")["jobs"] == []
+    assert api(admin, f"jobs/{tasks.add.enqueue(1).id}")["arguments"]["args"] == [1]
+
+
 def test_a_project_says_what_is_hidden(admin, settings, job_id):
     alias = {"BACKEND": "tinyjobs.TinyJobsBackend", "OPTIONS": {"mask": ["user"]}}
     settings.TASKS = {"default": alias}

@@ -163,7 +163,8 @@ def _kept_arguments(
                 "%(number)s is not text but a number that JSON does not have. It can stay in its place or be taken out."
             )
             raise forms.ValidationError({name: text % {"number": number}})
-    shown = desk.veil().call(found["args"], found["kwargs"], parameter_names(desk, values["task"]))
+    names = parameter_names(desk, values["task"], len(found["args"]))
+    shown = desk.veil().call(found["args"], found["kwargs"], names)
     for (name, old), seen in zip(kept.items(), shown, strict=True):
         if _is_hidden_no_more(values[name], found[name], old, seen):
             text = _("%(hidden)s stands for a value that is hidden. It can stay in its place or be written anew.")

@@ -19,8 +19,8 @@ LARGEST = 1_000_000
 LOOKED_THROUGH = 10_000_000
 
 
-def parameter_names(desk: Desk, task: str) -> Sequence[str]:
-    """The names of a task's positional parameters, as far as its code is here; a variadic one repeats no name."""
+def parameter_names(desk: Desk, task: str, count: int) -> Sequence[str]:
+    """By what names a task gets so many positional arguments, as far as its code is here; a variadic one gives many."""
     spec = desk.target.catalogue.find(task)
     if spec is None:
         return ()
@@ -30,7 +30,9 @@ def parameter_names(desk: Desk, task: str) -> Sequence[str]:
     except (TypeError, ValueError):
         return ()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [parameter.name for parameter in parameters if parameter.kind in positional]
+    names = [parameter.name for parameter in parameters if parameter.kind in positional]
+    variadic = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.VAR_POSITIONAL]
+    return [*names, *variadic * (count - len(names))]
 
 
 def _function(spec: TaskSpec) -> tuple[Any, int]:
@@ -55,7 +57,7 @@ def arguments(desk: Desk, subject: Job | ScheduleState, veil: Veil, *, whole: bo
         return {**nothing, "error": why}
     try:
         given, named = desk.target.codecs.get(subject.codec).decode_call(data)
-        args, kwargs = veil.call(given, named, parameter_names(desk, subject.task))
+        args, kwargs = veil.call(given, named, parameter_names(desk, subject.task, len(given)))
     except Exception as error:  # the program's own types are built by its own code
         plain_call(desk, subject.task, data, veil)
         return {**nothing, "error": veil.text(_told(error))}
@@ -66,7 +68,7 @@ def plain_call(desk: Desk, task: str, data: bytes, veil: Veil) -> tuple[list[Any
     """Arguments as JSON alone has them, whatever they stand for. None: they are no JSON."""
     try:
         args, kwargs = json.loads(data.decode("utf-8", "replace"))
-        return veil.call(args, kwargs, parameter_names(desk, task))
+        return veil.call(args, kwargs, parameter_names(desk, task, len(args)))
     except (ValueError, TypeError, RecursionError):
         return None
 
