@@ -29,6 +29,9 @@ class _Wire(asyncio.Protocol):
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.alarm: asyncio.TimerHandle | None = None
         self.is_late = False
+        # When a part of an answer came last, and how much of the command had to wait when that was last looked at.
+        self._arrived_at = 0.0
+        self._unsent = 0
         # Kept since its transport is closed with it.
         self._writer = writer
         self._transport: asyncio.WriteTransport = writer.transport
@@ -51,7 +54,13 @@ class _Wire(asyncio.Protocol):
             raise ConnectionResetError("the server closed the connection")
         self._answer = answer = loop.create_future()
         self._transport.write(command)
+        self._unsent = self._transport.get_write_buffer_size()
         return await answer
+
+    def moved_until(self, now: float, patience: float) -> float:
+        """Until when it may go on since something has moved: a part of the answer came, or more of the command went."""
+        before, self._unsent = self._unsent, self._transport.get_write_buffer_size()
+        return now + patience if self._unsent < before else self._arrived_at + patience
 
     def cut_off(self) -> None:
         """End it under its call: the answer did not come in time."""
@@ -72,6 +81,7 @@ class _Wire(asyncio.Protocol):
             self._lose(error)
             return
         if not replies:
+            self._arrived_at = asyncio.get_running_loop().time()
             return
         if answer is None or answer.done() or len(replies) > 1:
             # Nobody has asked for that.
@@ -180,7 +190,8 @@ class LoopLink:
             command = packed(words)
             wire = await self._take(loop)
             try:
-                wire.alarm = loop.call_later(source.within(source.options.socket_timeout), wire.cut_off)
+                patience = source.within(source.options.socket_timeout)
+                wire.alarm = loop.call_later(patience, self._overdue, wire, patience)
                 answer = await self._ask(wire, command, loop, words, script)
             except BaseException as error:
                 self._ended(wire, error)
@@ -206,6 +217,16 @@ class LoopLink:
                 raise
         # With its text, so that nothing can come in between.
         return await wire.ask(packed(("EVAL", script.text, *words[2:])), loop)
+
+    def _overdue(self, wire: _Wire, patience: float) -> None:
+        """End the call of that connection, unless its command or its answer still moves and nobody is in a hurry."""
+        assert self._loop is not None
+        now = self._loop.time()
+        until = now if self._source.deadline is not None else wire.moved_until(now, patience)
+        if until > now:
+            wire.alarm = self._loop.call_at(until, self._overdue, wire, patience)
+        else:
+            wire.cut_off()
 
     def _lost(self, wire: _Wire, error: OSError) -> BaseException:
         if wire.is_late:

@@ -73,8 +73,9 @@ class RedisOptions:
 
     `prefix`: before every key, as a hash tag, so that all keys are in one slot. `max_connections`: of the pool; a
     worker has one more to listen. `pool_timeout`: how long a call waits for a connection. `socket_timeout`: how long
-    for an answer. `socket_connect_timeout`: how long for a new connection. `health_check_interval`: a connection that
-    was not used for longer is replaced. `notify`: whether enqueues wake idle workers.
+    for an answer, while nothing of it or of the command moves. `socket_connect_timeout`: how long for a new connection.
+    `health_check_interval`: a connection that was not used for longer is replaced. `notify`: whether enqueues wake idle
+    workers.
     """
 
     prefix: str = DEFAULT_PREFIX

@@ -40,12 +40,14 @@ class _Wire:
         return not self._has_news()
 
     def ask(self, command: bytes, within: float) -> Any:
-        """Send a command and read the answer, waiting no longer than that for each piece."""
+        """Send a command and read the answer, waiting no longer than that for each piece of either."""
         if within != self._timeout:
             self.socket.settimeout(within)
             self._timeout = within
         try:
-            self.socket.sendall(command)
+            sent = self.socket.send(command)
+            while sent < len(command):
+                sent += self.socket.send(memoryview(command)[sent:])
         except OSError as error:
             if not isinstance(error, TimeoutError) and (refusal := self._last_word()) is not None:
                 raise refusal from error
