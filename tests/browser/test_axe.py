@@ -22,7 +22,7 @@ def violations(window, below="#content", only=()):
     """
     if not window.run("return 'axe' in window"):
         window.run(AXE.read_text("utf-8"))
-    window.browser.set_script_timeout(60)
+    window.browser.set_script_timeout(110)  # the driver itself is waited for 120
     found = window.browser.execute_async_script(
         "const done = arguments[2];"
         "axe.run(arguments[0], {resultTypes: ['violations'], ...(arguments[1].length && {runOnly: arguments[1]})})"
