@@ -49,9 +49,8 @@ def test_a_due_job_wakes_an_idle_worker(workshop, own_redis, queues):
 
 def test_a_delayed_job_of_another_process_starts_at_its_time(workshop, own_redis):
     workshop.worker(poll=POLL)
-    late = picked_up(workshop, own_redis, 3, delay=0.6)
-    assert min(late) >= 0.0, "none is early"
-    assert statistics.median(late) < WOKEN
+    late = picked_up(workshop, own_redis, 2, delay=0.6)
+    assert 0.0 <= min(late) < WOKEN, "none is early"
 
 
 def test_a_delayed_job_that_comes_before_the_others_is_heard_of(workshop, own_redis):
