@@ -152,7 +152,7 @@ class Soak:
 
     def _wait_for_all(self) -> None:
         """Until each worker has told that it is there, so that no row measures how one starts."""
-        ends = time.monotonic() + 60.0
+        ends = time.monotonic() + 180.0
         while len(self.app.workers()) < 1 + self.settings.workers:
             assert time.monotonic() < ends, self.log.read_text()
             time.sleep(0.05)

@@ -19,7 +19,7 @@ urlpatterns = [path("tinyjobs/", include("tinyjobs.urls"))]
 
 TOKEN = "a-token-of-some-length"
 URL = "/tinyjobs/health/"
-PATIENCE = 20.0
+PATIENCE = 60.0
 WELL = Finding(name="settings", ok=True, message="As it should be.")
 
 
