@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tinyjobs.app import eager as eager_module
 from tinyjobs.app.facade import TinyJobs
 from tinyjobs.app.working import Roster
 from tinyjobs.core.context import current_job
@@ -307,6 +308,33 @@ def test_sends_follow_each_other_without_a_thread_each(one, monkeypatch):
     for _ in range(20):
         sample.enqueue()
     assert started == []
+
+
+def test_threads_whose_first_sends_come_at_once_share_one_session(make_app, monkeypatch):
+    """And with it one thread that renews their leases."""
+    app = make_app("memory://", eager=True)
+    made, both = [], threading.Barrier(2, timeout=PATIENCE)
+    real = eager_module.LeaseRenewal
+
+    class Slow(real):
+        def __init__(self, engine):
+            super().__init__(engine)
+            both.wait()
+
+        def hold(self, held):
+            made.append(self)
+            super().hold(held)
+
+    monkeypatch.setattr(eager_module, "LeaseRenewal", Slow)
+    task = app.task(name="sample")(lambda: None)
+    app.setup()
+    threads = [threading.Thread(target=task.enqueue) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 2 and len(set(made)) == 1
+    assert app.stats().by_status["success"] == 2
 
 
 def test_the_leases_of_jobs_that_run_at_once_are_all_renewed(make_app, tmp_path, monkeypatch):

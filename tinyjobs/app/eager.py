@@ -35,8 +35,8 @@ class Eager:
         self._life = life
         self._engine_over = engine_over
         self._source = source
-        # Of the store as it was opened last.
-        self._current: _Session | None = None
+        # For the store as it was opened last. A dict, since one call fills it, whatever threads come at once.
+        self._sessions: dict[OpenStore, _Session] = {}
 
     def refuse_closing(self) -> None:
         """Raise `AppClosedError` once a close has begun, before a job is written that nobody here would run."""
@@ -50,7 +50,7 @@ class Eager:
         """
         session = self._session()
         for job in jobs:
-            if not job.existing:
+            if not job.record.existing:
                 self._run(job, session, session.drain(run_on_own_loop))
 
     async def arun(self, jobs: Sequence[JobHandle]) -> None:
@@ -84,7 +84,7 @@ class Eager:
                 raise
 
     def _run(self, job: JobHandle, session: "_Session", drain: Drain) -> None:
-        job_id = job.id
+        job_id = job.record.id
         ran = self._life.run(session.opened, drain, lambda: drain.run_one(job_id), _PATIENCE)
         if ran is not None:
             job.record = ran
@@ -94,9 +94,12 @@ class Eager:
             threading.Event().wait(looks.pause(job))
 
     def _session(self) -> "_Session":
-        opened, session = self._source.access.current, self._current
-        if session is None or session.opened is not opened:
-            session = self._current = _Session(opened, self._engine_over(opened.for_engine))
+        opened = self._source.access.current
+        session = self._sessions.get(opened)
+        if session is None:
+            session = self._sessions.setdefault(opened, _Session(opened, self._engine_over(opened.for_engine)))
+            for other in self._sessions.copy().keys() - {opened}:
+                self._sessions.pop(other, None)
         return session
 
 

@@ -37,7 +37,7 @@ _CUTTING = 1.0
 _GLANCE = 0.01
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     """How to stop somebody, for how long to wait then, under which id jobs are claimed, and what cuts it short.
 

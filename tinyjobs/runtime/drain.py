@@ -121,6 +121,8 @@ class Drain:
             job = finish(self._store.claim_job(job_id, worker_id=self.worker_id, lease=renewal.LEASE))
             if job is None:
                 return None
+            if self._leases is not None:
+                return self._run_claimed(job, self._leases)
             with self._renewal() as leases:
                 return self._run_claimed(job, leases)
         except BaseException as error:
@@ -148,8 +150,9 @@ class Drain:
                 self._latest = self._concluded(ending)
                 hooks.ended(prepared.job)
                 job = self._record(self._latest)
-        finally:
+        except BaseException:
             hooks.ended(prepared.job)
+            raise
         interrupt, self._interrupt = self._interrupt, None
         if interrupt is not None:
             raise interrupt
@@ -303,17 +306,21 @@ class Drain:
         return job
 
     def _tell(self, hooks: list[Callable[..., object]], *arguments: Any) -> None:
-        tell_now(hooks, *arguments, await_=self._run_coroutine, owner=self.worker_id)
+        if hooks:
+            tell_now(hooks, *arguments, await_=self._run_coroutine, owner=self.worker_id)
 
     def _write(self, job: Job, outcome: Outcome) -> tuple[Recorded, bool]:
         """Record, again after trouble that may pass; the answer, and whether an earlier try may have landed."""
-        trouble = Backoff(first=FIRST_PAUSE, ceiling=_LONGEST_PAUSE)
+        trouble: Backoff | None = None
         while True:
             try:
-                return finish(self._store.record([outcome])), trouble.failures > 0
+                return finish(self._store.record([outcome])), trouble is not None
             except Exception as error:
                 # Inside the caller's transaction nothing gets better by waiting: whoever holds the lock waits for it.
-                if not self._keeps_lease or not is_transient(error) or trouble.failures >= _TRIES:
+                if not self._keeps_lease or not is_transient(error):
+                    raise
+                trouble = trouble or Backoff(first=FIRST_PAUSE, ceiling=_LONGEST_PAUSE)
+                if trouble.failures >= _TRIES:
                     raise
                 if trouble.failures == 0:
                     text = "the outcome of job %s is not recorded yet, trying again: %s"

@@ -3,8 +3,6 @@
 import logging
 import threading
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
 from tinyjobs.core.inline import finish
@@ -42,18 +40,20 @@ class LeaseRenewal:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    @contextmanager
-    def kept(self, job: Job) -> Generator[None]:
+    def kept(self, job: Job) -> "_Kept":
         """Keep this job's lease during the block."""
-        held = Held(job.id, job.claims)
+        return _Kept(self, Held(job.id, job.claims))
+
+    def hold(self, held: Held) -> None:
+        """Renew its lease from here on."""
         self._held.add(held)
         if not self._is_started:
             self._is_started = True
             self._start()
-        try:
-            yield
-        finally:
-            self._held.discard(held)
+
+    def drop(self, held: Held) -> None:
+        """Renew it no more."""
+        self._held.discard(held)
 
     def _start(self) -> None:
         # It does not hold this object: an interrupt may keep it from being told to stop.
@@ -85,6 +85,28 @@ class LeaseRenewal:
             return self._trouble.failed()
         self._trouble.succeeded()
         return LEASE / 3
+
+
+class _Kept:
+    """See `LeaseRenewal.kept`. A class of its own, since there is one for every job: a generator takes three times as
+    long.
+    """
+
+    __slots__ = ("_held", "_leases")
+
+    def __init__(self, leases: LeaseRenewal, held: Held) -> None:
+        self._leases = leases
+        self._held = held
+
+    def __enter__(self) -> None:
+        try:
+            self._leases.hold(self._held)
+        except BaseException:
+            self._leases.drop(self._held)
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        self._leases.drop(self._held)
 
 
 def _renew(renewal: "weakref.ref[LeaseRenewal]", stopped: "SimpleQueue[None]") -> None:
