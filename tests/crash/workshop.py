@@ -121,6 +121,10 @@ class Workshop:
         """Start a worker and wait until it is up."""
         return self.start(**settings).wait_until_up()
 
+    def wait_until_seen(self, *workers: Process) -> None:
+        """Return once each has reached the store. One that cannot do so as it begins ends, whatever the others do."""
+        until(lambda: {worker.pid for worker in workers} <= {seen.pid for seen in self.app.workers()})
+
     def finish(self, **settings: Any) -> Any:
         """Run a worker until nothing is due or running; its report."""
         return self.start(until_empty=True, **{**SHORT, **settings}).answer()

@@ -123,6 +123,7 @@ def test_two_thousand_jobs_through_restarts_ended_sessions_and_a_long_cut(
     workshop = open_workshop(proxy.url(own_cluster.url(database)))
     sender = workshop.app
     workers = [workshop.worker(**SHORT, concurrency=4, async_concurrency=4) for _ in range(2)]
+    workshop.wait_until_seen(*workers)
     slots, blows = 2 * (4 + 4), RESTARTS + TERMINATIONS + 1
     batch = -(-JOBS // blows)
     sent: list[str] = []

@@ -101,7 +101,8 @@ class Fleet:
 def url(request, tmp_path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/jobs.db"
-    return request.getfixturevalue("postgres_url")
+    # A machine that is busy with other things may take its time with connections. Nobody here is to speak of that.
+    return request.getfixturevalue("postgres_url") + f"?pool_timeout={PATIENCE}"
 
 
 @pytest.fixture
