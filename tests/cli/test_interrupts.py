@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from tests.cli.processes import Program
+from tinyjobs import TinyJobs
+from tinyjobs.cli.target import AppTarget
 
 SLOW = """\
 import time
@@ -24,3 +26,21 @@ def test_it_ends_by_the_signal_and_without_a_traceback(tmp_path, command):
         program.signal(signal.SIGINT)
         assert program.process.wait(60) == -signal.SIGINT
     assert program.output == "importing"
+
+
+def test_a_check_that_is_interrupted_waits_no_longer_for_its_answer(monkeypatch):
+    """To close the app would be to wait for the call under way, for seconds where the server says nothing."""
+
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    closed = []
+    with TinyJobs("memory://") as app:
+        target = AppTarget("shop:app", app)
+        with monkeypatch.context() as patched:
+            patched.setattr(app, "check", interrupted)
+            patched.setattr(app, "close", lambda: closed.append(app))
+            with pytest.raises(KeyboardInterrupt):
+                target.check(max_wait=None, store_warnings=False)
+            target.close()
+    assert not closed

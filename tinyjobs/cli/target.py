@@ -178,6 +178,9 @@ class AppTarget:
         except TimeoutError:
             self._is_stuck = True
             return [too_slow()]
+        except KeyboardInterrupt:
+            self._is_stuck = True  # as far as anybody here can tell
+            raise
 
     def declared_queues(self) -> Collection[str]:
         """See `Target.declared_queues`."""
