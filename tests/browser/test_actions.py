@@ -99,11 +99,11 @@ def test_one_box_chooses_all_of_the_page(admin):
 
 
 def test_filters_and_a_search_lead_to_jobs_and_back(admin):
-    hit = tasks.add.enqueue(4711, b=1).id
+    hit = tasks.add.enqueue(471147114711, b=1).id
     for _ in range(3):
         tasks.noop.enqueue()
     admin.open(JOBS)
-    admin.find("#tj-q").send_keys("4711", Keys.ENTER)
+    admin.find("#tj-q").send_keys("471147114711", Keys.ENTER)
     admin.until(lambda: len(admin.all("#tj-main tbody tr")) == 1)
     admin.follow("#tj-main tbody a.tj-id", f"…{hit[-12:]}")
     admin.until(lambda: admin.path == f"{JOBS}{hit}/")
