@@ -121,8 +121,6 @@ class Drain:
             job = finish(self._store.claim_job(job_id, worker_id=self.worker_id, lease=renewal.LEASE))
             if job is None:
                 return None
-            if self._leases is not None:
-                return self._run_claimed(job, self._leases)
             with self._renewal() as leases:
                 return self._run_claimed(job, leases)
         except BaseException as error:
