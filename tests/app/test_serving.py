@@ -303,17 +303,23 @@ def test_what_keeps_the_worker_from_beginning_is_raised_on_entering(make_app):
         app.send("anything")
 
 
-def test_a_worker_that_dies_is_logged_told_and_raised_on_leaving(work, monkeypatch, caplog):
-    told = []
-    work.app.on_error(lambda loop, error: told.append(loop))
+def replace_store(app, monkeypatch):
+    """Have a worker of this app find that its store is another one by now, which ends it."""
 
     async def broken(*args, **kwargs):
         raise StoreReplacedError("somebody replaced the file")
 
+    for verb in ("next_due", "record"):
+        monkeypatch.setattr(type(app.store), verb, broken)
+
+
+def test_a_worker_that_dies_is_logged_told_and_raised_on_leaving(work, monkeypatch, caplog):
+    told = []
+    work.app.on_error(lambda loop, error: told.append(loop))
+
     async def server():
         async with work.app.serve(poll=0.01):
-            monkeypatch.setattr(type(work.app.store), "next_due", broken)
-            monkeypatch.setattr(type(work.app.store), "record", broken)
+            replace_store(work.app, monkeypatch)
             async with asyncio.timeout(PATIENCE):
                 while "serve" not in told:
                     await asyncio.sleep(0.005)
@@ -334,13 +340,9 @@ def test_an_error_of_the_block_wins_over_that_of_a_dead_worker(work, monkeypatch
     told = asyncio.Event()
     work.app.on_error(lambda loop, error: loop == "serve" and told.set())
 
-    async def broken(*args, **kwargs):
-        raise StoreReplacedError("somebody replaced the file")
-
     async def server():
         async with work.app.serve(poll=0.01):
-            monkeypatch.setattr(type(work.app.store), "next_due", broken)
-            monkeypatch.setattr(type(work.app.store), "record", broken)
+            replace_store(work.app, monkeypatch)
             await asyncio.wait_for(told.wait(), PATIENCE)
             raise KeyError("of the server")
 

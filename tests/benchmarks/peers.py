@@ -18,6 +18,16 @@ _REDIS = ("redis==8.1.0",)
 _PSYCOPG = ("psycopg==3.3.9", "psycopg-binary==3.3.9", "typing_extensions==4.16.0")
 _PSYCOPG_POOL = (*_PSYCOPG, "psycopg-pool==3.3.3")
 
+_VTASKS_NEEDS = (
+    "croniter==7.0.0",
+    "orjson==3.13.0",
+    "python-dateutil==4.0.0",
+    # Its module needs it before Python 3.14 also without its extra for another store.
+    "pyzstd==0.20.0",
+    "backports.zstd==1.8.0; python_version < '3.14'",
+    "tzdata==2026.6",
+)
+
 PINS: dict[str, tuple[str, ...]] = {
     "tinyjobs-0.7.1": ("tinyjobs==0.7.1",),
     "huey": ("huey==3.5.4",),
@@ -68,15 +78,9 @@ PINS: dict[str, tuple[str, ...]] = {
     ),
     "chancy": ("chancy==0.26.0", "click==8.5.1", *_PSYCOPG_POOL),
     "dj-queue": ("dj-queue==0.14.2", *_DJANGO, *_PSYCOPG),
-    # pyzstd: its module needs it before Python 3.14 also without its extra for another store.
     "django-vtasks": (
         "django-vtasks==3.2.0",
-        "croniter==7.0.0",
-        "orjson==3.13.0",
-        "python-dateutil==4.0.0",
-        "pyzstd==0.20.0",
-        "backports.zstd==1.8.0; python_version < '3.14'",
-        "tzdata==2026.6",
+        *_VTASKS_NEEDS,
         *_DJANGO,
         *_PSYCOPG,
     ),
@@ -191,12 +195,7 @@ PINS: dict[str, tuple[str, ...]] = {
         "django-vcache==3.2.0",
         "ormsgpack==1.13.1",
         "uvloop==0.23.0",
-        "croniter==7.0.0",
-        "orjson==3.13.0",
-        "python-dateutil==4.0.0",
-        "pyzstd==0.20.0",
-        "backports.zstd==1.8.0; python_version < '3.14'",
-        "tzdata==2026.6",
+        *_VTASKS_NEEDS,
         *_REDIS,
         *_DJANGO,
     ),

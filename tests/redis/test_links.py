@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from tests.redis.links import KINDS, make_source
+from tests.runtime.conftest import eventually
 from tinyjobs.backends.redis.link import Script
 from tinyjobs.backends.redis.looplink import LoopLink
 from tinyjobs.backends.redis.options import parse_url
@@ -84,12 +85,6 @@ async def raising(kind, match):
     with pytest.raises(kind, match=match) as caught:
         yield caught
     assert type(caught.value) is kind, repr(caught.value)
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 def named(server, name="tinyjobs"):
@@ -287,7 +282,7 @@ def test_no_more_than_were_asked_for(call, own_redis):
 def test_a_call_fails_once_none_came_free_for_as_long_as_it_may_wait(call, redis_url):
     async def body(link):
         slow = asyncio.create_task(link.command("BLPOP", "nothing", 4))
-        await until(lambda: link.link._in_use)
+        await eventually(lambda: link.link._in_use)
         begun = time.monotonic()
         async with raising(StoreBusyError, r"all 1 connections were in use for 0.2 s\. Raise max_connections"):
             await link.command("PING")
@@ -319,7 +314,7 @@ def test_nobody_is_starved(call, redis_url):
 def test_a_clock_that_stands_still_ends_no_wait_and_keeps_none_open(call, redis_url):
     async def body(link):
         slow = asyncio.create_task(link.command("BLPOP", "nothing", 4))
-        await until(lambda: link.link._in_use)
+        await eventually(lambda: link.link._in_use)
         async with raising(StoreBusyError, "max_connections"):
             await link.command("PING")
         await slow
@@ -390,8 +385,8 @@ def test_idle_connections_that_an_administrator_ends_are_no_error(call, own_redi
 def test_a_server_that_dies_under_a_call(call, own_redis):
     async def body(link):
         waiting = asyncio.create_task(link.command("BLPOP", "nothing", 0))
-        await until(lambda: link.link._in_use)
-        await until(lambda: own_redis.execute("INFO", "clients")["blocked_clients"])
+        await eventually(lambda: link.link._in_use)
+        await eventually(lambda: own_redis.execute("INFO", "clients")["blocked_clients"])
         await asyncio.to_thread(own_redis.kill)
         async with raising(StoreUnavailableError, "127.0.0.1"):
             await waiting
@@ -466,9 +461,9 @@ def test_no_lock_is_held_while_connecting(call, redis_url):
             await link.command("PING")
             source.address = lambda: wrong
             occupied = asyncio.create_task(link.command("BLPOP", "nothing", 2))
-            await until(lambda: link.link._in_use)
+            await eventually(lambda: link.link._in_use)
             stuck = asyncio.create_task(link.command("PING"))
-            await until(lambda: link.shelf.held == 2)
+            await eventually(lambda: link.shelf.held == 2)
             await occupied
             assert [await link.command("PING") for _ in range(20)] == [b"PONG"] * 20
             assert not stuck.done()
@@ -552,7 +547,7 @@ def test_a_managed_pair_through_failovers(call, make_redis_pair):
                     await asyncio.sleep(0.005)
 
         counting = asyncio.create_task(count())
-        await until(lambda: len(landed) > 50)
+        await eventually(lambda: len(landed) > 50)
         await asyncio.to_thread(pair.failover)
         await counting
         assert landed == sorted(set(landed)), "no call was carried out twice for one answer"
@@ -594,9 +589,9 @@ def test_a_call_cancelled_while_it_waits_or_connects_gives_its_turn_on(redis_url
             for _ in range(50):
                 source.address = lambda: wrong
                 connecting = asyncio.create_task(link.command("PING"))
-                await until(lambda: link._shelf.held == 1)
+                await eventually(lambda: link._shelf.held == 1)
                 waiting = [asyncio.create_task(link.command("PING")) for _ in range(3)]
-                await until(lambda: len(link._shelf.waiting) == 3)
+                await eventually(lambda: len(link._shelf.waiting) == 3)
                 source.address = lambda: right
                 waiting[0].cancel()
                 connecting.cancel()
@@ -616,9 +611,9 @@ def test_a_call_cancelled_in_the_moment_it_is_served_gives_its_turn_on(redis_url
         link = LoopLink(make_source(redis_url, max_connections=1))
         await link.command("PING")
         occupying = asyncio.create_task(link.command("BLPOP", "nothing", 0.3))
-        await until(lambda: link._in_use)
+        await eventually(lambda: link._in_use)
         waiting = asyncio.create_task(link.command("PING"))
-        await until(lambda: link._shelf.waiting)
+        await eventually(lambda: link._shelf.waiting)
         put = link._shelf.put
 
         def put_and_cancel(wire, now):
@@ -669,12 +664,12 @@ def test_a_hurry_ends_every_wait(call, own_redis):
 
         async def body(link):
             answering = asyncio.create_task(link.command("BLPOP", "nothing", 0))
-            await until(lambda: len(link.link._in_use) == 1)
+            await eventually(lambda: len(link.link._in_use) == 1)
             source.address = lambda: wrong
             connecting = asyncio.create_task(link.command("PING"))
-            await until(lambda: link.shelf.held == 2)
+            await eventually(lambda: link.shelf.held == 2)
             waiting = asyncio.create_task(link.command("PING"))
-            await until(lambda: link.shelf.waiting)
+            await eventually(lambda: link.shelf.waiting)
             begun = time.monotonic()
             source.deadline = begun + 0.7
             link.link.hurry()
@@ -705,9 +700,9 @@ def test_a_hurry_ends_a_wait_behind_a_connection_that_does_not_come(call):
 
         async def body(link):
             connecting = asyncio.create_task(link.command("PING"))
-            await until(lambda: link.shelf.held == 1)
+            await eventually(lambda: link.shelf.held == 1)
             waiting = asyncio.create_task(link.command("PING"))
-            await until(lambda: link.shelf.waiting)
+            await eventually(lambda: link.shelf.waiting)
             begun = time.monotonic()
             source.deadline = begun
             link.link.hurry()
@@ -727,9 +722,9 @@ def test_a_hurry_ends_a_wait_behind_a_connection_that_does_not_come(call):
 def test_closing(call, own_redis):
     async def body(link):
         slow = asyncio.create_task(link.command("BLPOP", "nothing", 1.5))
-        await until(lambda: link.link._in_use)
+        await eventually(lambda: link.link._in_use)
         waiting = asyncio.create_task(link.command("PING"))
-        await until(lambda: link.shelf.waiting)
+        await eventually(lambda: link.shelf.waiting)
         closing = asyncio.create_task(link.close())
         async with raising(StoreUnavailableError, "the store was closed"):
             await waiting
@@ -743,7 +738,7 @@ def test_closing(call, own_redis):
         async with raising(StoreUnavailableError, "the store was closed"):
             await link.command("PING")
         await link.close()
-        await until(lambda: not named(own_redis))
+        await eventually(lambda: not named(own_redis))
 
     call(body, own_redis.url(), max_connections=1)
 
@@ -752,7 +747,7 @@ def test_closing_does_not_wait_for_an_answer_that_does_not_come(redis_url):
     async def main():
         link = LoopLink(make_source(redis_url))
         slow = asyncio.create_task(link.command("BLPOP", "nothing", 0))
-        await until(lambda: link._in_use)
+        await eventually(lambda: link._in_use)
         begun = time.monotonic()
         await link.close()
         assert time.monotonic() - begun < A_MOMENT
@@ -767,7 +762,7 @@ def test_from_another_loop_it_is_closed_on_its_own(own_redis):
         link = LoopLink(make_source(own_redis.url()))
         await link.command("PING")
         await asyncio.to_thread(lambda: asyncio.run(link.close()))
-        await until(lambda: not named(own_redis))
+        await eventually(lambda: not named(own_redis))
         with pytest.raises(StoreUnavailableError, match="the store was closed"):
             await link.command("PING")
 

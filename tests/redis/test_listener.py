@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tests.redis.links import make_source
+from tests.runtime.conftest import eventually
 from tinyjobs.backends import listening
 from tinyjobs.backends.redis import listener as listener_module
 from tinyjobs.backends.redis.listener import ANY, PROBE, Listener
@@ -71,12 +72,6 @@ def run(body, url, *, hears=True, **options):
 
 def subscribed(server):
     return [client for client in server.execute("CLIENT LIST") if client["name"] == "tinyjobs-listener"]
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def in_a_task(coroutine_function, *arguments):
@@ -359,7 +354,7 @@ def test_a_user_who_may_not_use_the_channel_polls(own_redis, caplog, channels):
 
     async def body(ear):
         assert await ear.wait(0.3) is False
-        await until(lambda: ear.listener._work is None)
+        await eventually(lambda: ear.listener._work is None)
         assert not ear.listener.hears and not subscribed(own_redis)
         assert await ear.wait(0.1) is False
         (record,) = caplog.records
@@ -377,7 +372,7 @@ def test_closing_ends_the_connection_at_once_and_twice_is_harmless(own_redis):
         assert len(subscribed(own_redis)) == 1
         await ear.listener.close()
         await ear.listener.close()
-        await until(lambda: not subscribed(own_redis))
+        await eventually(lambda: not subscribed(own_redis))
         assert not ear.listener.hears
 
     run(body, own_redis.url())
@@ -405,7 +400,7 @@ def test_from_another_loop_it_is_closed_on_its_own(own_redis):
         ear = Ear(own_redis.url())
         await ear.until_it_hears()
         await asyncio.to_thread(lambda: asyncio.run(ear.listener.close()))
-        await until(lambda: not subscribed(own_redis))
+        await eventually(lambda: not subscribed(own_redis))
         await ear.close()
         assert ear.listener.is_usable
         return ear
