@@ -10,7 +10,7 @@ import pytest
 
 from tinyjobs.app import eager as eager_module
 from tinyjobs.app.facade import TinyJobs
-from tinyjobs.app.working import Roster
+from tinyjobs.app.roster import Roster
 from tinyjobs.core.context import current_job
 from tinyjobs.core.errors import AppClosedError, UnknownTaskError, UnsupportedCapabilityError
 from tinyjobs.core.retry import Retry
@@ -457,7 +457,7 @@ def test_a_close_waits_for_a_job_under_way_and_no_further_one_begins(make_app, t
     begun.wait(PATIENCE)
     closer = threading.Thread(target=app.close)
     closer.start()
-    while not app._life.roster._is_closing:
+    while not app._access.current.roster._is_closing:
         closer.join(0.001)
     go_on.set()
     closer.join()

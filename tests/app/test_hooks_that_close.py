@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tinyjobs.app import working
+from tinyjobs.app import roster as rosters
 from tinyjobs.core.errors import AppClosedError
 from tinyjobs.core.status import JobStatus
 from tinyjobs.runtime.hooks import telling
@@ -210,7 +210,7 @@ def test_a_hook_that_was_left_behind_closes_the_app_all_the_same(file_app):
     file_app.task(name="note")(lambda: None)
     file_app.on_job_success(hook)
     file_app.tasks["note"].enqueue()
-    real = file_app._life.roster.leave
+    real = file_app._access.current.roster.leave
 
     def leave(who):
         # The worker has looked whether it has to close the app; the hook finds it gone.
@@ -219,7 +219,7 @@ def test_a_hook_that_was_left_behind_closes_the_app_all_the_same(file_app):
         assert closed.wait(60)
         return must_close
 
-    file_app._life.roster.leave = leave
+    file_app._access.current.roster.leave = leave
     file_app.run_worker(until_empty=True, handle_signals=False, poll=0.01, shutdown_timeout=0.1)
     with pytest.raises(AppClosedError):
         file_app.stats()
@@ -227,15 +227,15 @@ def test_a_hook_that_was_left_behind_closes_the_app_all_the_same(file_app):
 
 def test_a_worker_that_ends_between_two_looks_of_a_close_leaves_it_to_the_close(monkeypatch):
     """Of two who each think that the other will close the app, one has to."""
-    roster = working.Roster()
-    real = working._is_one_of
+    roster = rosters.Roster()
+    real = rosters._is_one_of
 
     def and_then_it_ends(entries, caller):
         answer = real(entries, caller)
         assert not roster.leave("worker")
         return answer
 
-    monkeypatch.setattr(working, "_is_one_of", and_then_it_ends)
+    monkeypatch.setattr(rosters, "_is_one_of", and_then_it_ends)
     roster.enter("worker", lambda: None, 1.0, worker_id="its id")
     token = telling.set("its id")
     try:

@@ -13,6 +13,7 @@ import pytest
 from tests.app.stores import LoopBound
 from tinyjobs.app.facade import TinyJobs
 from tinyjobs.app.results import JobHandle
+from tinyjobs.app.roster import Roster
 from tinyjobs.app.task import Sendable
 from tinyjobs.core.errors import (
     AppClosedError,
@@ -348,7 +349,7 @@ def test_a_drain_under_way_ends_its_job_and_takes_no_other(file_app):
     begun.wait()
     closer = threading.Thread(target=file_app.close)
     closer.start()
-    while not file_app._life.roster._is_closing:
+    while not file_app._access.current.roster._is_closing:
         time.sleep(0.001)
     with pytest.raises(AppClosedError):
         file_app.drain()
@@ -395,7 +396,10 @@ def test_blocks_of_many_tasks_begin_and_end_together(any_app, sample):
 
 @pytest.mark.parametrize("looked", [1, 2])
 def test_a_block_that_begins_as_the_last_one_ends_is_not_closed(any_app, sample, looked):
-    """A thread enters right behind each look at whether any block is open."""
+    """A thread enters right behind each look at whether any block is open.
+
+    Behind the second the close is certain. Then that thread closes, and has opened anew before the close begins.
+    """
     looks, entered = [], []
 
     class Blocks(list):
@@ -405,25 +409,56 @@ def test_a_block_that_begins_as_the_last_one_ends_is_not_closed(any_app, sample,
             if len(looks) == looked:
                 thread = threading.Thread(target=lambda: entered.append(any_app.__enter__()), daemon=True)
                 thread.start()
-                if looked == 1:  # after the second look the close is certain, and that thread waits for its end
-                    thread.join(60)
-                    assert entered
-                else:
-                    threads.append(thread)
+                thread.join(60)
+                assert entered
             return is_any
 
-    threads: list[threading.Thread] = []
     any_app._life._blocks = Blocks()
     with any_app:
         pass
-    for thread in threads:
-        thread.join(60)
-    assert entered and len(looks) == 2
+    assert len(looks) == 2
     sample.enqueue(1)
     any_app._life._blocks = [None]
     any_app.__exit__(None, None, None)
     with pytest.raises(AppClosedError):
         any_app.stats()
+
+
+def test_a_closer_who_comes_late_stops_nobody_on_the_store_that_was_opened_since(file_app, monkeypatch):
+    """It found the store open; before it stops who works there, another has closed it and opened the next."""
+    real, late, go_on = Roster.dismiss, [], threading.Event()
+    begun, ended = threading.Event(), threading.Event()
+
+    @file_app.task(name="long")
+    def long():
+        begun.set()
+        ended.wait(60)
+
+    def dismiss(roster, caller=None):
+        if threading.current_thread() in late:
+            assert go_on.wait(60)
+        return real(roster, caller)
+
+    monkeypatch.setattr(Roster, "dismiss", dismiss)
+    file_app.start()
+    closer = threading.Thread(target=file_app.close)
+    late.append(closer)
+    closer.start()
+    while not file_app._access.current.is_leaving:
+        time.sleep(0.001)
+    file_app.close()
+    file_app.start()
+    jobs = long.enqueue_many([(), ()])
+    ran: list[int] = []
+    drain = threading.Thread(target=lambda: ran.append(file_app.drain()))
+    drain.start()
+    begun.wait(60)
+    go_on.set()
+    closer.join(60)
+    ended.set()
+    drain.join(60)
+    assert ran == [2]
+    assert {file_app.get(job).status for job in jobs} == {JobStatus.SUCCESS}
 
 
 def test_a_close_goes_on_when_whoever_waits_for_it_is_cancelled(file_app):
@@ -440,7 +475,7 @@ def test_a_close_goes_on_when_whoever_waits_for_it_is_cancelled(file_app):
         worker = asyncio.create_task(file_app.worker(poll=0.01).run())
         await asyncio.to_thread(begun.wait, 60)
         close = asyncio.create_task(file_app.aclose())
-        while not file_app._life.roster._is_closing:
+        while not file_app._access.current.roster._is_closing:
             await asyncio.sleep(0.001)
         close.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -17,6 +17,7 @@ from typing import Any
 
 from tinyjobs.app.election import Election
 from tinyjobs.app.loop import LoopThread, blocking_twin, closed, hopping_twin, with_inline
+from tinyjobs.app.roster import Roster
 from tinyjobs.app.undisturbed import undisturbed
 from tinyjobs.backends.base import Backend
 from tinyjobs.core.clock import SystemClock
@@ -40,6 +41,8 @@ class OpenStore:
         self.is_closed = False
         #: Whether a close was asked for. It goes on, whatever becomes of who asked.
         self.is_leaving = False
+        #: Who works on it, for whom a close waits.
+        self.roster = Roster()
         #: What a call looks at first: whether its face is connected and the app is open.
         self.takes_blocking = False
         self.takes_awaits = False

@@ -40,7 +40,7 @@ class Eager:
 
     def refuse_closing(self) -> None:
         """Raise `AppClosedError` once a close has begun, before a job is written that nobody here would run."""
-        self._life.roster.refuse_closing()
+        self._life.access.current.roster.refuse_closing()
 
     def run(self, jobs: Sequence[JobHandle]) -> None:
         """Run each job that was not `existing`, in this thread; the handles are read again.

@@ -319,8 +319,8 @@ class TinyJobs(Steering, Checking, Scheduling, Purging, Hooking, Serving):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the app, unless an outer block is still using it."""
-        if self._life.leave():
-            self.close()
+        if (last := self._life.leave()) is not None:
+            self._life.close(last)
 
     async def __aenter__(self) -> Self:
         """Connect; blocks may be nested, and the outermost one closes the app."""
@@ -331,14 +331,13 @@ class TinyJobs(Steering, Checking, Scheduling, Purging, Hooking, Serving):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the app, unless an outer block is still using it."""
-        if self._life.leave():
-            await self.aclose()
+        if (last := self._life.leave()) is not None:
+            await self._life.aclose(last)
 
     def _renew_after_fork(self) -> None:
         self._access.renew_after_fork()
         self._producer.renew_after_fork()
         self._registry.renew_after_fork()
-        self._life.roster.renew_after_fork()
 
 
 def _check_limit(limit: object) -> None:

@@ -1,4 +1,4 @@
-"""What an app has running: its workers and drains, and how a close waits for them.
+"""How an app opens and closes, and the workers, schedulers and drains that a close stops first.
 
 A close first asks them to stop and lets them record what they run. Called from inside a job or a hook it cannot wait
 for that: then it takes effect once everything that runs has ended.
@@ -8,8 +8,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
-from typing import Any
 
 from tinyjobs.app.access import OpenStore, StoreAccess, refuse_inside_loop
 from tinyjobs.app.election import beside
@@ -17,133 +15,13 @@ from tinyjobs.app.loop import closed
 from tinyjobs.app.timetable import AppTimetable
 from tinyjobs.app.undisturbed import undisturbed
 from tinyjobs.backends.base import Backend
-from tinyjobs.core.context import current_job
 from tinyjobs.core.errors import AppClosedError, StoreError
 from tinyjobs.core.inline import finish
 from tinyjobs.runtime.drain import Drain
 from tinyjobs.runtime.engine import Engine
-from tinyjobs.runtime.hooks import telling
 from tinyjobs.runtime.settings import WorkerSettings
 from tinyjobs.runtime.standalone import SchedulerReport, StandaloneScheduler
 from tinyjobs.runtime.worker import Worker, WorkerReport
-
-# For what comes after the last job: hooks, the worker's own end.
-_MARGIN = 5.0
-
-
-# For a coroutine that was cut to go, and its job to go back.
-_CUTTING = 1.0
-# How often a close looks whether everybody has gone.
-_GLANCE = 0.01
-
-
-@dataclass(slots=True, eq=False)
-class _Entry:
-    """How to stop somebody, for how long to wait then, under which id jobs are claimed, and what cuts it short.
-
-    `thread`: the one a drain has for itself, on which its hooks and a signal handler may close the app.
-    """
-
-    stop: Callable[[], None]
-    patience: float
-    worker_id: str | None
-    cut: Callable[[], None] | None
-    thread: int | None
-
-
-class Roster:
-    """Who is working for one app right now.
-
-    A drain is here as a coroutine, which says by itself whether it has ended, so no interrupt can leave it here. There
-    is no lock: a signal handler that closes the app waits for another thread, which could not get one that is held
-    where the handler struck. All is changed by single calls of built-in types.
-    """
-
-    def __init__(self) -> None:
-        self._working: dict[Any, _Entry] = {}
-        self._is_closing = False
-        self._close_when_idle = False
-
-    def renew_after_fork(self) -> None:
-        """In a forked child nobody works: the threads that did are the parent's."""
-        self._working = {}
-        self.welcome()
-
-    def refuse_closing(self) -> None:
-        """Raise `AppClosedError` once a close has begun."""
-        if self._is_closing:
-            raise closed()
-
-    def enter(
-        self,
-        who: object,
-        stop: Callable[[], None],
-        patience: float,
-        worker_id: str | None = None,
-        cut: Callable[[], None] | None = None,
-        thread: int | None = None,
-    ) -> None:
-        """Note that `who` works now. Raises `AppClosedError` once a close has begun."""
-        self._working[who] = _Entry(stop, patience + _MARGIN, worker_id, cut, thread)
-        # Looked at after it was noted: whichever of this and a close comes last finds the other.
-        if self._is_closing:
-            self._working.pop(who, None)
-            raise closed()
-
-    def leave(self, who: object) -> bool:
-        """Note that `who` has ended. True: it was the last one a close waits for, and has to close the app."""
-        self._working.pop(who, None)
-        must_close = self._close_when_idle and self.is_idle
-        if must_close:
-            self._close_when_idle = False
-        return must_close
-
-    def dismiss(self, caller: int | None = None) -> bool:
-        """Stop everybody, let nobody begin, and wait. False: a job or a hook of theirs asked, and ends before they do.
-
-        Then the close is left to whoever ends last. `caller`: the thread that waits, which may be that of a drain.
-        """
-        self._is_closing = True
-        entries = self._entries()
-        is_own = _is_one_of(entries, caller)
-        self._close_when_idle = self._close_when_idle or is_own
-        for entry in entries:
-            entry.stop()
-        # Looked at once more after that was noted: a worker that has left a hook behind may just be ending.
-        if is_own and not self.is_idle:
-            return False
-        if not self._wait_until_idle(max((entry.patience for entry in entries), default=0.0)):
-            for entry in self._entries():
-                if entry.cut is not None:
-                    entry.cut()
-            self._wait_until_idle(_CUTTING)
-        return True
-
-    def _wait_until_idle(self, seconds: float) -> bool:
-        while not self.is_idle and seconds > 0:
-            threading.Event().wait(_GLANCE)
-            seconds -= _GLANCE
-        return self.is_idle
-
-    def welcome(self) -> None:
-        """The close is over, or the app is opened again: whoever comes may work."""
-        self._is_closing = self._close_when_idle = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody works."""
-        return not self._entries()
-
-    def _entries(self) -> list[_Entry]:
-        """Of those who have not ended."""
-        return [entry for who, entry in list(self._working.items()) if getattr(who, "cr_frame", who) is not None]
-
-
-def _is_one_of(entries: Sequence[_Entry], caller: int | None) -> bool:
-    """Whether this code is a job or a hook of one of them, or on the thread of one: they end only after it."""
-    job = current_job()
-    own = {telling.get(), None if job is None else job.worker_id} - {None}
-    return any(entry.worker_id in own or (caller is not None and entry.thread == caller) for entry in entries)
 
 
 class Life:
@@ -151,16 +29,15 @@ class Life:
 
     def __init__(self, access: StoreAccess) -> None:
         self.access = access
-        self.roster = Roster()
-        # One for each `with` block that is open. Changed by single calls of a built-in type, as all of the roster is.
+        # One for each `with` block that is open. Changed by single calls of a built-in type, as a roster is.
         self._blocks: list[None] = []
 
     def open(self, instead: str) -> None:
         """See `TinyJobs.start`. A close that is under way comes to its end first, also one whose caller has left."""
         refuse_inside_loop(instead)
         while True:
-            if self.access.current.is_leaving:
-                self.close()
+            if (leaving := self.access.current).is_leaving:
+                self.close(leaving)
             opened = self.access.reopened()
             try:
                 self.access.connect(instead)
@@ -173,8 +50,8 @@ class Life:
     async def aopen(self) -> None:
         """The same from an event loop."""
         while True:
-            if self.access.current.is_leaving:
-                await self.aclose()
+            if (leaving := self.access.current).is_leaving:
+                await self.aclose(leaving)
             opened = self.access.reopen()
             try:
                 await self.access.aconnect()
@@ -207,51 +84,40 @@ class Life:
                 self._blocks.pop()
                 raise
 
-    def leave(self) -> bool:
-        """Note that a block has ended. True: it was the last, and has to close the app."""
+    def leave(self) -> OpenStore | None:
+        """Note that a block has ended. An answer: it was the last, and has to close that store.
+
+        Not the app: whoever enters from now on closes that store too and opens the next, which may be sooner.
+        """
         self._blocks.pop()
         if self._blocks:
-            return False
+            return None
         opened = self.access.current
         was_leaving, opened.is_leaving = opened.is_leaving, True
         # Looked at once more after that was noted: of this and a block that begins, the later one finds the other.
         if self._blocks:
             opened.is_leaving = was_leaving
-            return False
-        return True
+            return None
+        return opened
 
-    def close(self) -> None:
-        """See `TinyJobs.close`. An interrupt ends the wait, and the close goes on."""
-        opened, caller = self.access.current, threading.get_ident()
-        opened.is_leaving = True
-        undisturbed(lambda: self._close(opened, caller))
+    def close(self, opened: OpenStore | None = None) -> None:
+        """See `TinyJobs.close`; of the current store if not told which. An interrupt ends the wait, not the close."""
+        leaving, caller = opened or self.access.current, threading.get_ident()
+        leaving.is_leaving = True
+        undisturbed(lambda: self._close(leaving, caller))
 
-    async def aclose(self) -> None:
+    async def aclose(self, opened: OpenStore | None = None) -> None:
         """The same from an event loop. Whoever is cancelled meanwhile has left the close to itself: it goes on."""
-        opened = self.access.current
-        opened.is_leaving = True
-        if opened.is_closed or self.roster.is_idle:
-            await self.aclose_now(opened)
+        leaving = opened or self.access.current
+        leaving.is_leaving = True
+        if leaving.is_closed or leaving.roster.is_idle:
+            await self.access.aclose(leaving)
         else:
-            await beside(lambda: self._close(opened, None), "tinyjobs-close")
-
-    async def aclose_now(self, opened: OpenStore) -> None:
-        """Close that store, where nobody works any more."""
-        try:
-            await self.access.aclose(opened)
-        finally:
-            self.roster.welcome()
-
-    def close_now(self, opened: OpenStore, caller: int | None) -> None:
-        """The same on a thread. `caller`: the thread that waits for it, if one does."""
-        try:
-            self.access.close(opened, asked_by=caller)
-        finally:
-            self.roster.welcome()
+            await beside(lambda: self._close(leaving, None), "tinyjobs-close")
 
     def _close(self, opened: OpenStore, caller: int | None) -> None:
-        if opened.is_closed or self.roster.dismiss(caller):
-            self.close_now(opened, caller)
+        if opened.is_closed or opened.roster.dismiss(caller):
+            self.access.close(opened, asked_by=caller)
 
     def drain(
         self, engine_over: Callable[[Backend], Engine], queues: Sequence[str], limit: int | None, patience: float
@@ -271,7 +137,7 @@ class Life:
         call = None
         try:
             call = _called(work)
-            self.roster.enter(call, drain.stop, patience, drain.worker_id, drain.cut, threading.get_ident())
+            opened.roster.enter(call, drain.stop, patience, drain.worker_id, drain.cut, threading.get_ident())
             value = finish(call)
         except StoreError as error:
             if opened.is_closed:
@@ -280,9 +146,9 @@ class Life:
         finally:
             if call is not None:
                 call.close()
-                if self.roster.leave(call):
+                if opened.roster.leave(call):
                     caller = threading.get_ident()
-                    undisturbed(lambda: self.close_now(opened, caller))
+                    undisturbed(lambda: self.access.close(opened, asked_by=caller))
         if drain.was_cut:
             raise closed()
         return value
@@ -313,13 +179,13 @@ class AppWorker(Worker):
             self._timetable.refuse_problems()
         opened = await self._life.access.aconnect_worker()
         try:
-            self._life.roster.enter(self, self.stop, self.settings.shutdown_timeout, self.worker_id)
+            opened.roster.enter(self, self.stop, self.settings.shutdown_timeout, self.worker_id)
             async with opened.for_worker() as store:
                 self.engine = self._engine_over(store)
                 return await super().run()
         finally:
-            if self._life.roster.leave(self):
-                await self._life.aclose_now(opened)
+            if opened.roster.leave(self):
+                await self._life.access.aclose(opened)
 
 
 class AppScheduler(StandaloneScheduler):
@@ -342,10 +208,10 @@ class AppScheduler(StandaloneScheduler):
         self._timetable.refuse_problems()
         opened = await self._life.access.aconnect_worker()
         try:
-            self._life.roster.enter(self, self.stop, 0.0)
+            opened.roster.enter(self, self.stop, 0.0)
             async with opened.for_worker() as store:
                 self.engine = self._engine_over(store)
                 return await super().run()
         finally:
-            if self._life.roster.leave(self):
-                await self._life.aclose_now(opened)
+            if opened.roster.leave(self):
+                await self._life.access.aclose(opened)
