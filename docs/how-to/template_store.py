@@ -7,7 +7,7 @@ lock by a transaction, and keeps the shape. What every verb promises is in `tiny
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -138,12 +138,12 @@ class TemplateStore(BaseBackend):
                 self._change(entry.job_id, lease_expires_at=until)
             return renewed
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         """A lost claim ends by the same step as a reported one, so it can never overtake one."""
         now = self.clock.now()
         with self.data.lock:
             expired = [job for job in self.data.jobs.values() if (job.lease_expires_at or now) < now]
-            reaped = expired[:limit]
+            reaped = transitions.left_behind(expired, own)[:limit]
             for job in reaped:
                 self._apply(transitions.lost(job, now))
             return [self.data.jobs[job.id] for job in reaped]

@@ -424,6 +424,72 @@ def test_a_block_that_begins_as_the_last_one_ends_is_not_closed(any_app, sample,
         any_app.stats()
 
 
+@pytest.mark.parametrize("work", ["drain", "run_worker"])
+def test_who_enters_right_behind_a_look_of_a_close_at_an_idle_app_is_refused(file_app, monkeypatch, work):
+    """The close goes on without them, so nothing may have been claimed."""
+    file_app.task(name="note")(lambda: None)
+    job, told = file_app.send("note"), []
+    real = Roster.is_idle.fget
+
+    def enter():
+        settings = {} if work == "drain" else {"handle_signals": False, "until_empty": True, "poll": 0.01}
+        try:
+            told.append(getattr(file_app, work)(**settings))
+        except AppClosedError as error:
+            told.append(error)
+
+    def is_idle(roster):
+        was_idle = real(roster)
+        monkeypatch.setattr(Roster, "is_idle", property(real))
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join(60)
+        return was_idle
+
+    monkeypatch.setattr(Roster, "is_idle", property(is_idle))
+    asyncio.run(file_app.aclose())
+    assert [type(each) for each in told] == [AppClosedError]
+    with file_app:
+        assert file_app.get(job).status is JobStatus.QUEUED
+
+
+def test_a_block_that_is_not_the_last_after_all_hides_no_close(file_app):
+    """While it looks whether it is, somebody closes the app, and somebody else enters."""
+    begun, go_on, looks, closers = threading.Event(), threading.Event(), [], []
+
+    @file_app.task(name="long")
+    def long():
+        begun.set()
+        go_on.wait(60)
+
+    class Blocks(list):
+        def __bool__(self):
+            looks.append(len(self) > 0)
+            if len(looks) == 2:
+                closers.append(threading.Thread(target=file_app.close))
+                closers[0].start()
+                while not file_app._access.current.is_leaving:
+                    time.sleep(0.001)
+                return True
+            return looks[-1]
+
+    long.enqueue()
+    drain = threading.Thread(target=file_app.drain)
+    drain.start()
+    begun.wait(60)
+    file_app._life._blocks = Blocks()
+    with file_app:
+        pass
+    opener = threading.Thread(target=file_app.start)
+    opener.start()
+    opener.join(0.2)
+    assert opener.is_alive(), "it joined a store that is about to be closed"
+    go_on.set()
+    for thread in (drain, opener, *closers):
+        thread.join(60)
+    file_app.stats()
+
+
 def test_a_closer_who_comes_late_stops_nobody_on_the_store_that_was_opened_since(file_app, monkeypatch):
     """It found the store open; before it stops who works there, another has closed it and opened the next."""
     real, late, go_on = Roster.dismiss, [], threading.Event()

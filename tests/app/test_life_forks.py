@@ -149,6 +149,34 @@ ALONE = """
     sys.exit(os.waitstatus_to_exitcode(status))
 """
 
+# A job closes the app, which its drain is to do in the end, and forks. In the child that is not the drain's business.
+FORKED_IN_A_JOB = """
+    import logging, os, sys
+    from tinyjobs import TinyJobs
+
+    logging.disable()  # of the two who report the outcome one comes too late, and says so
+    app = TinyJobs(sys.argv[1])
+    pids = []
+
+    @app.task(name="fork")
+    def fork():
+        app.close()
+        pids.append(os.fork())
+
+    @app.task(name="sample")
+    def sample(): ...
+
+    fork.enqueue()
+    app.drain()
+    if pids == [0]:
+        sample.enqueue()
+        sys.exit(0)
+    _, status = os.waitpid(pids[0], 0)
+    app.start()
+    assert app.stats().by_status["queued"] == 1
+    sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
 
 def run(program, *arguments):
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, arguments)]
@@ -178,3 +206,7 @@ def test_a_child_has_locks_of_its_own(tmp_path):
 @pytest.mark.parametrize("url", ["sqlite:///{}", "memory://"])
 def test_a_program_without_threads_forks_without_a_warning(tmp_path, url):
     run(ALONE, url.format(tmp_path / "jobs.db"))
+
+
+def test_a_close_that_a_job_asked_for_is_none_of_a_child_that_it_forked(tmp_path):
+    run(FORKED_IN_A_JOB, f"sqlite:///{tmp_path / 'jobs.db'}")

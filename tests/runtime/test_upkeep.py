@@ -1,10 +1,12 @@
-"""Taking lost jobs back while the worker is told to stop."""
+"""Taking lost jobs back: not those that this worker runs, and while it is told to stop."""
 
 import asyncio
+import threading
 
 import pytest
 
-from tests.runtime.conftest import PATIENCE, Wrapped
+from tests.runtime.conftest import PATIENCE, Wrapped, eventually
+from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import StoreBusyError, StoreUnavailableError
 
 
@@ -32,3 +34,41 @@ def test_a_reap_that_fails_after_the_stop_was_asked_for_does_not_keep_the_worker
         return store.calls.count("reap_expired")
 
     assert asyncio.run(main()) == 1
+
+
+class Ahead(SystemClock):
+    """A clock that can be put forward."""
+
+    by = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.by
+
+
+def test_a_worker_that_was_suspended_in_the_middle_of_a_reap_takes_none_of_its_own_jobs(make_bench):
+    """It had last looked at the clock before; awake again, its leases are long over and not renewed yet."""
+    clock = Ahead()
+    bench = make_bench("file", clock=clock)
+    store, go_on = Wrapped(bench.store), threading.Event()
+    bench.task("hold", lambda: go_on.wait(PATIENCE), max_attempts=2)
+    job = bench.put("hold")
+
+    async def main():
+        worker = bench.worker(store=store, lease=30.0, reap_interval=0.02)
+        running = asyncio.create_task(worker.run())
+        await eventually(lambda: bench.status(job) == ["running"] and store.calls.count("reap_expired") > 1)
+
+        def suspended(*arguments):
+            clock.by = 3_600.0
+
+        store.before["reap_expired"] = suspended
+        store.calls.clear()
+        await eventually(lambda: store.calls.count("reap_expired") >= 3)
+        assert bench.get(job).lease_expires_at < clock.now() - 3_000
+        go_on.set()
+        await eventually(lambda: bench.get(job).status.is_final)
+        worker.stop()
+        await running
+
+    asyncio.run(main())
+    assert bench.history(job) == ["success"]

@@ -41,6 +41,8 @@ class OpenStore:
         self.is_closed = False
         #: Whether a close was asked for. It goes on, whatever becomes of who asked.
         self.is_leaving = False
+        #: Whether the last block that used it seems to have ended. May be taken back, and then says nothing of a close.
+        self.is_left = False
         #: Who works on it, for whom a close waits.
         self.roster = Roster()
         #: What a call looks at first: whether its face is connected and the app is open.
@@ -67,6 +69,11 @@ class OpenStore:
         self.closing = Election(self._close)
         #: Called when it is closed, by who keeps something beside it. They must not raise.
         self.when_closed: list[Callable[[], object]] = []
+
+    @property
+    def will_close(self) -> bool:
+        """Whether whoever begins now has to close it, or see it closed, before the next is opened."""
+        return self.is_leaving or self.is_left
 
     def refuse_calls(self) -> None:
         """Take no more calls."""
@@ -208,6 +215,8 @@ class StoreAccess:
         parents = self._current
         # Kept for good: what is collected would be closed, and with it connections that are the parent's.
         _inherited.append(parents)
+        # In the child nobody works, and what ends here has no close of the parent's to make.
+        parents.roster = Roster()
         is_bound = parents.store.capabilities.loop_bound
         self._current = OpenStore(self._open_store() if is_bound else parents.store)
         if parents.is_closed:

@@ -53,6 +53,10 @@ class Roster:
         if self._is_closing:
             raise closed()
 
+    def shut(self) -> None:
+        """Let nobody begin from now on; a close has begun."""
+        self._is_closing = True
+
     def enter(
         self,
         who: object,
@@ -82,7 +86,7 @@ class Roster:
 
         Then the close is left to whoever ends last. `caller`: the thread that waits, which may be that of a drain.
         """
-        self._is_closing = True
+        self.shut()
         entries = self._entries()
         is_own = _is_one_of(entries, caller)
         self._close_when_idle = self._close_when_idle or is_own

@@ -36,7 +36,7 @@ class Life:
         """See `TinyJobs.start`. A close that is under way comes to its end first, also one whose caller has left."""
         refuse_inside_loop(instead)
         while True:
-            if (leaving := self.access.current).is_leaving:
+            if (leaving := self.access.current).will_close:
                 self.close(leaving)
             opened = self.access.reopened()
             try:
@@ -50,7 +50,7 @@ class Life:
     async def aopen(self) -> None:
         """The same from an event loop."""
         while True:
-            if (leaving := self.access.current).is_leaving:
+            if (leaving := self.access.current).will_close:
                 await self.aclose(leaving)
             opened = self.access.reopen()
             try:
@@ -65,7 +65,7 @@ class Life:
         """Open the app for a block, which may stand within others, or beside them in other threads and tasks."""
         self.open(instead)
         self._blocks.append(None)
-        if self.access.current.is_leaving:
+        if self.access.current.will_close:
             # Whoever has just left the block that was the last may not have seen this one.
             try:
                 self.open(instead)
@@ -77,7 +77,7 @@ class Life:
         """The same from an event loop."""
         await self.aopen()
         self._blocks.append(None)
-        if self.access.current.is_leaving:
+        if self.access.current.will_close:
             try:
                 await self.aopen()
             except BaseException:
@@ -93,10 +93,10 @@ class Life:
         if self._blocks:
             return None
         opened = self.access.current
-        was_leaving, opened.is_leaving = opened.is_leaving, True
+        opened.is_left = True
         # Looked at once more after that was noted: of this and a block that begins, the later one finds the other.
         if self._blocks:
-            opened.is_leaving = was_leaving
+            opened.is_left = False
             return None
         return opened
 
@@ -110,6 +110,7 @@ class Life:
         """The same from an event loop. Whoever is cancelled meanwhile has left the close to itself: it goes on."""
         leaving = opened or self.access.current
         leaving.is_leaving = True
+        leaving.roster.shut()  # before it is looked at: whoever enters after that look would lose the store
         if leaving.is_closed or leaving.roster.is_idle:
             await self.access.aclose(leaving)
         else:

@@ -8,7 +8,7 @@ Verbs every store must honour, and their guarantees, are held by `tinyjobs.testi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -125,8 +125,12 @@ class Backend(ScheduleVerbs, HousekeepingVerbs, WatchingVerbs, Protocol):
         """Lengthen the leases still held to `lease` seconds from now; the ones it renewed."""
         ...
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
-        """Take back jobs whose lease ran out; each as it stands afterwards (queued again, or failed for good)."""
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
+        """Take back jobs whose lease ran out; each as it stands afterwards (queued again, or failed for good).
+
+        `own`: the claims that the caller holds itself, on any thread. It is asked once the jobs are found, and what it
+        names is left alone: a process that was suspended may find them, awake again, before it renews them.
+        """
         ...
 
     async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
@@ -272,7 +276,7 @@ class BaseBackend(KeepsNoSchedules, KeepsEverything, KeepsNoWatch, ABC):
         """See `Backend.heartbeat`."""
 
     @abstractmethod
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         """See `Backend.reap_expired`."""
 
     @abstractmethod

@@ -5,10 +5,10 @@ run that stalled past its lease, or was cancelled and retried, cannot report for
 (`now`, `retry_at`) are unix seconds, a `delay` is in seconds. Nothing here knows how a store writes a row.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from tinyjobs.core.job import Execution, Job
+from tinyjobs.core.job import Execution, Held, Job
 from tinyjobs.core.record import record
 from tinyjobs.core.status import ExecutionStatus, JobStatus
 
@@ -137,6 +137,12 @@ def lost(job: Job, now: float) -> Outcome:
     error = ExecutionError(error_type=WORKER_LOST, message=_LOST_TEXT)
     retry_at = now if job.attempts < job.max_attempts else None
     return failed(job, error, retry_at, now, ExecutionStatus.LOST)
+
+
+def left_behind(jobs: Iterable[Job], own: Callable[[], Collection[Held]]) -> list[Job]:
+    """Those of the jobs whose present claim `own` does not name: whoever reaps holds the others, and runs them."""
+    held = set(own())
+    return [job for job in jobs if Held(job.id, job.claims) not in held]
 
 
 def released(job: Job, now: float, delay: float = 0.0) -> Outcome:

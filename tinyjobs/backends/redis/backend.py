@@ -223,9 +223,9 @@ class RedisBackend(ScriptVerbs):
         """One script for all of them."""
         return await consume.heartbeat(self._call, held, lease) if held else []
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         """One script that reads; two or more where there are any, by how large their arguments are."""
-        return await consume.reap(self._call, limit)
+        return await consume.reap(self._call, limit, own)
 
     async def next_due(self, queues: Sequence[str] = ()) -> tuple[bool, float | None]:
         """One script, which leaves a mark for whoever sends the next job."""

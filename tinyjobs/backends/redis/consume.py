@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from tinyjobs.backends.redis.calls import Caller
@@ -73,13 +73,13 @@ async def heartbeat(call: Caller, held: Sequence[Held], lease: float) -> Collect
     return [held[place - 1] for place in json.loads(await call("heartbeat", held=packed, lease=repr(lease)))]
 
 
-async def reap(call: Caller, limit: int) -> list[Job]:
+async def reap(call: Caller, limit: int, own: Callable[[], Collection[Held]]) -> list[Job]:
     """Take back jobs whose lease has run out, by the same fenced step that records an outcome.
 
     A lease that is renewed between the look and that step is left alone.
     """
     before, rows = await call("expired", limit=str(limit))
-    found = [job_from_row(row) for row in as_told(rows)]
+    found = transitions.left_behind([job_from_row(row) for row in as_told(rows)], own)
     if not found:
         return []
     now = call.time.told()

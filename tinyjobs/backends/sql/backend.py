@@ -6,7 +6,7 @@ caller's own transaction.
 """
 
 import copy
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, Self
 
 from tinyjobs.backends.base import BaseBackend, Capabilities
@@ -113,7 +113,7 @@ class SqlBackend(BaseBackend):
             return []
         return await self._write(consume.heartbeat, held, lease, self.time.now())
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         """The instant is read before the lock is waited for: a lease is judged by the time before the wait.
 
         That of a pass that gave up waiting holds for the next one: what kept this one out kept heartbeats out as well.
@@ -121,7 +121,7 @@ class SqlBackend(BaseBackend):
         now = self.time.now()
         if now is None or self._reaping_since is None or self._reaping_since > now:
             self._reaping_since = now
-        jobs = await self._write(consume.reap, self._reaping_since, limit, self.time)
+        jobs = await self._write(consume.reap, self._reaping_since, limit, own, self.time)
         self._reaping_since = None
         return jobs
 

@@ -1,7 +1,7 @@
 """Verbs of workers beside the claim: heartbeat, reap, the claim of one job. Every change is fenced. Written once."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tinyjobs.backends.sql.claim import sound_jobs
 from tinyjobs.backends.sql.connection import Connection
@@ -35,7 +35,14 @@ async def heartbeat(
     return [held[place] for place in json.loads(places)]
 
 
-async def reap(dialect: Dialect, connection: Connection, expired_before: Now, limit: int, time: StoreTime) -> list[Job]:
+async def reap(
+    dialect: Dialect,
+    connection: Connection,
+    expired_before: Now,
+    limit: int,
+    own: Callable[[], Collection[Held]],
+    time: StoreTime,
+) -> list[Job]:
     """Take back jobs whose lease ended before `expired_before`, by the same fenced step that records an outcome."""
     # Nearly always there is nothing, and a read that finds nothing leaves the write lock alone.
     if not await connection.fetch(dialect["expired"], [expired_before, 1]):
@@ -44,7 +51,7 @@ async def reap(dialect: Dialect, connection: Connection, expired_before: Now, li
         rows = await connection.fetch(dialect["expired"], [expired_before, limit])
         now = time.told()
         jobs, _ = await sound_jobs(dialect.statements, connection, rows, now)
-        outcomes = [transitions.lost(job, now) for job in jobs]
+        outcomes = [transitions.lost(job, now) for job in transitions.left_behind(jobs, own)]
         await dialect.record(connection, outcomes, time)
         ids = json.dumps([outcome.job_id for outcome in outcomes])
         return [job_from_row(row) for row in await connection.fetch(dialect["by_ids"], [ids])]

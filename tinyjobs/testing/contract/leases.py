@@ -103,6 +103,22 @@ class Leases(ContractCase):
         self.assertEqual([len(taken) for taken in passes], [2, 2, 1, 0])
         self.assertEqual(sorted(job.id for job in chain(*passes)), [job.id for job in jobs])
 
+    async def test_a_reap_leaves_what_its_caller_runs(self) -> None:
+        """Its process may have been suspended past its leases. What it held before the present claim is not its own."""
+        mine, lost, again = [await self.running() for _ in range(3)]
+        self.clock.advance(61)
+        self.assertEqual(
+            await self.store.reap_expired(own=lambda: [Held(job.id, 1) for job in (mine, lost, again)]), []
+        )
+        self.assert_ids(await self.store.reap_expired(own=lambda: [Held(mine.id, 1), Held(again.id, 0)]), [lost, again])
+        for job in await self.take(2, worker="worker-2", lease=30):
+            self.assertEqual(job.claims, 2)
+        self.clock.advance(31)
+        held = [Held(mine.id, 1), Held(lost.id, 1), Held(again.id, 2)]
+        self.assert_ids(await self.store.reap_expired(own=lambda: held), [lost])
+        await self.assert_untouched(mine, "reaping")
+        self.assertTrue(await self.complete(mine))
+
     async def test_recovery_needs_nothing_but_the_job(self) -> None:
         """Any client takes lost jobs back, also when the client that claimed them is gone."""
         clients = await self.clients(2)
