@@ -39,11 +39,14 @@ def test_any_bytes(data):
     read(data)
 
 
+NAMES = ["$t", "$v", "a", "zone", "fold", "name", "offset", "amount"]
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(TAGS),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["$t", "$v", "a", "zone", "fold", "name", "amount"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["$t", "$v", "a", "zone", "fold", "name", "offset", "amount"]), inner, max_size=3
+        )
         | st.builds(lambda tag, value: {"$t": tag, "$v": value}, st.sampled_from(TAGS), inner)
     ),
     max_leaves=10,
@@ -64,6 +67,8 @@ near_misses = st.sampled_from(
 @example({"$t": "datetime", "$v": ["2026-01-01", {"zone": "No/Where"}]})
 @example({"$t": "datetime", "$v": ["2026-01-01", {"zone": "../../../etc/passwd"}]})
 @example({"$t": "datetime", "$v": ["2026-01-01", {"fold": 2}]})
+@example({"$t": "time", "$v": ["00:00:00+00:00:00.000001", {"offset": 86_400_000_000}]})
+@example({"$t": "time", "$v": ["00:00:00+00:00:00.000001", {"offset": 10**30, "name": "x"}]})
 @example({"$t": "timedelta", "$v": [10**30, 0, 0]})
 @example({"$t": "set", "$v": [[]]})
 @example({"$t": "set", "$v": [{"$t": "decimal", "$v": "sNaN"}]})

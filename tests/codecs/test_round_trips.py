@@ -54,6 +54,16 @@ def test_each_covered_type(kind, value):
     assert shape(fresh.decode_call(fresh.encode_call((value,), {"k": value}))) == shape(((value,), {"k": value}))
 
 
+@pytest.mark.parametrize("name", [None, "just so"])
+@pytest.mark.parametrize("microseconds", [-1_000_001, -1_000_000, -999_999, -1, 1, 999_999, 1_000_000, 1_000_001])
+def test_offsets_about_a_second(microseconds, name):
+    """Python reads the text of one below a second as UTC."""
+    offset = timedelta(microseconds=microseconds)
+    zone = timezone(offset) if name is None else timezone(offset, name)
+    for value in (time(12, tzinfo=zone, fold=1), datetime(2026, 11, 30, tzinfo=zone)):
+        assert shape(there_and_back(value)) == shape(value)
+
+
 @pytest.mark.parametrize(
     "value", ["nan", "inf", "-inf", "-0.0", "0.0", "5e-324", "1.7976931348623157e308", "1e16", "0.1"]
 )

@@ -72,7 +72,8 @@ def _float_built(stored: object) -> float:
     return float(expect(stored, str))  # a new one each time: two NaNs in a set stay two
 
 
-# Moments. What ISO text cannot say travels beside it: the key of the zone, the name of an offset, the fold.
+# Moments. What ISO text cannot say travels beside it: the key of the zone, the name of an offset, the fold. So does an
+# offset of less than a second, which Python writes, and reads as none.
 
 
 def _moment_apart(value: datetime | time) -> object:
@@ -91,7 +92,10 @@ def _zone_apart(zone: tzinfo) -> dict[str, object]:
     if type(zone) is timezone:
         offset = zone.utcoffset(None)
         name = zone.tzname(None)
-        return {} if name == timezone(offset).tzname(None) else {"name": str.__str__(name)}
+        more: dict[str, object] = {} if name == timezone(offset).tzname(None) else {"name": str.__str__(name)}
+        if offset and abs(offset) < timedelta(seconds=1):
+            more["offset"] = offset // timedelta(microseconds=1)
+        return more
     raise Refused(
         f"its time zone is a {type(zone).__module__}.{type(zone).__qualname__}, which could not be built again; "
         "convert it with astimezone() to a zoneinfo.ZoneInfo or a datetime.timezone"
@@ -111,11 +115,17 @@ def _moment_built[M: (datetime, time)](parse: Callable[[str], M]) -> Callable[[o
             if _ZONE_KEY.fullmatch(key) is None:
                 raise ValueError("it names no time zone")
             zone = ZoneInfo(key)
-        elif "name" in more and zone is not None:
-            zone = timezone(zone.utcoffset(None) or timedelta(0), expect(more["name"], str))
+        elif zone is not None and ("name" in more or "offset" in more):
+            zone = _offset_built(zone.utcoffset(None) or timedelta(0), more)
         return moment.replace(tzinfo=zone, fold=more.get("fold", 0))
 
     return build
+
+
+def _offset_built(offset: timedelta, more: dict[str, object]) -> timezone:
+    if "offset" in more:
+        offset = timedelta(microseconds=expect(more["offset"], int))
+    return timezone(offset, expect(more["name"], str)) if "name" in more else timezone(offset)
 
 
 def _timedelta_built(stored: object) -> timedelta:
