@@ -5,7 +5,7 @@ looking and writing, as a store across a network does.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -158,9 +158,9 @@ class ReapsInTwoSteps(Faulty):
         "test_racing_reapers_share_the_jobs",
     )
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         before = dict(self.data.jobs)
-        reaped: list[Job] = await super().reap_expired(limit)
+        reaped: list[Job] = await super().reap_expired(limit, own)
         after = {job.id: self.data.jobs[job.id] for job in reaped}
         self.data.jobs.update({job_id: before[job_id] for job_id in after})
         await asyncio.sleep(0)
@@ -171,10 +171,18 @@ class ReapsInTwoSteps(Faulty):
 class ReapsEarly(Faulty):
     found_by = ("test_a_lease_that_still_runs_is_left_alone", "test_a_heartbeat_lengthens_the_lease")
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         for job in self.data.jobs.values():
             if job.status is JobStatus.RUNNING:
                 self._change(job.id, lease_expires_at=job.lease_expires_at - 30)
+        reaped: list[Job] = await super().reap_expired(limit, own)
+        return reaped
+
+
+class ReapsWhatItsCallerRuns(Faulty):
+    found_by = ("test_a_reap_leaves_what_its_caller_runs",)
+
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         reaped: list[Job] = await super().reap_expired(limit)
         return reaped
 

@@ -210,11 +210,14 @@ def worker(settings: dict) -> None:
 def nursery(settings: dict) -> None:
     """Keep that many workers alive, forked so that each is there in a moment; tells the number of each."""
     alive: set[int] = set()
+    own = os.getpid()
     while True:
         while len(alive) < settings["workers"]:
             pid = os.fork()
             if pid == 0:
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # not to outlive the nursery
+                if os.getppid() != own:  # it was killed before that was said
+                    os._exit(0)
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
                 worker(settings["settings"])
                 os._exit(0)

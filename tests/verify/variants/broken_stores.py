@@ -5,7 +5,7 @@ The folder of this file on PYTHONPATH is all it takes, since the `.dist-info` be
 
 import itertools
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -54,15 +54,15 @@ class UnfencedStore(SoundStore):
 class ImpatientStore(SoundStore):
     """Takes back whatever runs, whether its lease has run out or not."""
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         await self._change("UPDATE jobs SET lease_expires_at = 0 WHERE lease_expires_at IS NOT NULL")
-        return await super().reap_expired(limit)
+        return await super().reap_expired(limit, own)
 
 
 class NegligentStore(SoundStore):
     """Takes nothing back, however long ago a lease ran out."""
 
-    async def reap_expired(self, limit: int = 500) -> list[Job]:
+    async def reap_expired(self, limit: int = 500, own: Callable[[], Collection[Held]] = tuple) -> list[Job]:
         return []
 
     async def heartbeat(self, held: Sequence[Held], lease: float) -> Collection[Held]:
