@@ -60,8 +60,10 @@ class Upkeep:
     ) -> None:
         self._engine = engine
         self._interval = settings.reap_interval
+        self._lease = settings.lease
         self._hooks = hooks
         self._held = held
+        self._looked_at = engine.clock.now()
         self.expired = 0
         #: Whether jobs are being ended or taken back that no hook has been told of yet.
         self.is_taking = False
@@ -82,6 +84,7 @@ class Upkeep:
 
     async def reap(self) -> int:
         """Take back every job whose lease ran out, but for those this worker runs; how many there were."""
+        await self._renew_own_after_a_gap()
         total = 0
         while True:
             jobs = await self._to_its_end(self._engine.store.reap_expired(_BATCH, self._held), self._tell_lost)
@@ -97,6 +100,15 @@ class Upkeep:
             total += len(jobs)
             if len(jobs) < _BATCH:
                 return total
+
+    async def _renew_own_after_a_gap(self) -> None:
+        """After a pause nobody planned, as of a suspended machine, the leases of this worker's own jobs come first.
+
+        They may have run out meanwhile, and other workers, suspended with it, would take those jobs back.
+        """
+        before, self._looked_at = self._looked_at, self._engine.clock.now()
+        if self._looked_at - before > self._interval * 1.25 + self._lease / 3 and (held := self._held()):
+            await self._engine.store.heartbeat(held, self._lease)
 
     async def _to_its_end(self, verb: Coroutine[Any, Any, list[Job]], tell: Callable[[Job], None]) -> list[Job]:
         taking = asyncio.ensure_future(verb)
