@@ -44,9 +44,7 @@ json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(TAGS),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["$t", "$v", "a", "zone", "fold", "name", "offset", "amount"]), inner, max_size=3
-        )
+        | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)
         | st.builds(lambda tag, value: {"$t": tag, "$v": value}, st.sampled_from(TAGS), inner)
     ),
     max_leaves=10,

@@ -11,6 +11,7 @@ import time
 import psycopg
 import pytest
 
+from tests.crash.wrong_clocks import ShiftedClock
 from tinyjobs.backends.registry import open_backend
 from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.inline import finish
@@ -21,20 +22,10 @@ pytestmark = pytest.mark.postgres
 HOUR = 3_600.0
 
 
-class Off(SystemClock):
-    """A machine whose clock is wrong by some seconds."""
-
-    def __init__(self, seconds):
-        self._seconds = seconds
-
-    def now(self):
-        return super().now() + self._seconds
-
-
 @pytest.mark.parametrize("off", [-HOUR, HOUR])
 def test_a_machine_with_a_wrong_clock_changes_nothing(make_app, off):
     """Neither whoever sends nor whoever runs decides when it is too late, but the server."""
-    for sender, runner in ((Off(off), SystemClock()), (SystemClock(), Off(off))):
+    for sender, runner in ((ShiftedClock(off), SystemClock()), (SystemClock(), ShiftedClock(off))):
         sending, running = make_app(clock=sender), make_app(clock=runner)
         running.task(name="sample")(lambda: None)
         kept = sending.send("sample", expires=600.0)

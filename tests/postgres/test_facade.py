@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+from tests.crash.wrong_clocks import ShiftedClock
 from tinyjobs.backends.postgres.connection import PostgresConnection
 from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import AppClosedError
@@ -241,19 +242,9 @@ def test_a_worker_of_the_command_line(make_app, postgres_url, tmp_path):
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
-class WrongClock(SystemClock):
-    """A machine's clock that goes wrong by so many seconds."""
-
-    def __init__(self, wrong_by: float) -> None:
-        self.wrong_by = wrong_by
-
-    def now(self) -> float:
-        return super().now() + self.wrong_by
-
-
 @pytest.mark.parametrize("wrong_by", [600, -600])
 def test_a_producer_whose_clock_is_wrong_delays_nothing_and_hurries_nothing(app, make_app, wrong_by):
-    wrong = make_app(clock=WrongClock(wrong_by))
+    wrong = make_app(clock=ShiftedClock(wrong_by))
     at_once = wrong.send("at once")
     later = wrong.send("later", delay=60)
     many = wrong.task(name="many")(lambda: None).with_options(delay=timedelta(seconds=60)).enqueue_many([(), ()])
@@ -269,7 +260,7 @@ def test_a_producer_whose_clock_is_wrong_delays_nothing_and_hurries_nothing(app,
 
 @pytest.mark.parametrize("wrong_by", [600, -600])
 def test_a_worker_whose_clock_is_wrong_takes_what_is_due_and_nothing_else(app, make_app, wrong_by):
-    wrong = make_app(clock=WrongClock(wrong_by))
+    wrong = make_app(clock=ShiftedClock(wrong_by))
     ran = []
     for one in (app, wrong):
         one.task(name="sample")(ran.append)
@@ -283,7 +274,7 @@ def test_a_worker_whose_clock_is_wrong_takes_what_is_due_and_nothing_else(app, m
 
 
 def test_a_worker_whose_clock_is_ahead_takes_no_live_lease(app, make_app):
-    wrong = make_app(clock=WrongClock(600))
+    wrong = make_app(clock=ShiftedClock(600))
     app.send("sample")
     request = ClaimRequest(worker_id="w", limit=1, lease=30)
     assert len(finish(app.store.inline().claim(request)).jobs) == 1

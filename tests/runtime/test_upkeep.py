@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from tests.crash.wrong_clocks import ShiftedClock
 from tests.runtime.conftest import PATIENCE, Wrapped, eventually
-from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.errors import StoreBusyError, StoreUnavailableError
 
 
@@ -36,18 +36,9 @@ def test_a_reap_that_fails_after_the_stop_was_asked_for_does_not_keep_the_worker
     assert asyncio.run(main()) == 1
 
 
-class Ahead(SystemClock):
-    """A clock that can be put forward."""
-
-    by = 0.0
-
-    def now(self) -> float:
-        return super().now() + self.by
-
-
 def test_a_worker_that_was_suspended_in_the_middle_of_a_reap_takes_none_of_its_own_jobs(make_bench):
     """It had last looked at the clock before; awake again, its leases are long over and not renewed yet."""
-    clock = Ahead()
+    clock = ShiftedClock(0.0)
     bench = make_bench("file", clock=clock)
     store, go_on = Wrapped(bench.store), threading.Event()
     bench.task("hold", lambda: go_on.wait(PATIENCE), max_attempts=2)
@@ -60,7 +51,7 @@ def test_a_worker_that_was_suspended_in_the_middle_of_a_reap_takes_none_of_its_o
 
         def suspended(*arguments):
             if not was_over:
-                clock.by = 3_600.0
+                clock.shift = 3_600.0
                 was_over.append(bench.get(job).lease_expires_at < clock.now())
 
         store.before["reap_expired"] = suspended

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.crash.wrong_clocks import ShiftedClock
 from tinyjobs.app.facade import TinyJobs
 from tinyjobs.core.clock import SystemClock
 from tinyjobs.core.inline import finish
@@ -12,22 +13,12 @@ from tinyjobs.runtime.scheduler import Scheduler
 TEN_MINUTES = 600.0
 
 
-class Wrong(SystemClock):
-    """The machine's clock, put wrong."""
-
-    def __init__(self, by: float) -> None:
-        self._by = by
-
-    def now(self) -> float:
-        return super().now() + self._by
-
-
 @pytest.fixture
 def app_on(postgres_url):
     apps = []
 
     def make(by):
-        app = TinyJobs(postgres_url, clock=Wrong(by))
+        app = TinyJobs(postgres_url, clock=ShiftedClock(by))
         app.task(name="note")(lambda: None)
         apps.append(app)
         return app

@@ -11,6 +11,7 @@ from django.tasks.exceptions import TaskResultDoesNotExist
 from django.test import override_settings
 from psycopg import sql
 
+from tests.crash.wrong_clocks import ShiftedClock
 from tests.taskbackend.shop import tasks
 from tests.taskbackend.tables import names_in
 from tests.taskbackend.tokens.base import DatabaseWrapper as TokenWrapper
@@ -239,20 +240,10 @@ def test_a_job_that_outlives_the_transaction_it_was_sent_in(scratch, postgres_ur
         finish(backend_of("now").shared.home.inline().close())
 
 
-class Wrong(SystemClock):
-    """The clock of a host that is off."""
-
-    def __init__(self, by):
-        self._by = by
-
-    def now(self):
-        return super().now() + self._by
-
-
 @pytest.mark.parametrize("by", [600.0, -600.0])
 def test_a_host_whose_clock_is_wrong_sends_jobs_that_are_due_at_once(scratch, by):
     migrate()
-    use_clock(Wrong(by))
+    use_clock(ShiftedClock(by))
     try:
         with jobs_in("scratch"):
             tasks.add.enqueue(1)
